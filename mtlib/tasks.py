@@ -79,7 +79,7 @@ class Task:
     indicator_columns: tuple[str, ...] = ()
     """In place of `label_column`, where several labels have a column of 0 and 1 each: these, in the labels' order."""
     files: TaskFiles | None = None
-    """The task's own files; None if they are in the CS224N layout, or that of GLUE."""
+    """The task's own files; None if they are in the layout of CS224N or GLUE."""
     file_stem: str = ""
     """In the CS224N layout files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
     metric: str = ""
@@ -110,7 +110,7 @@ class Task:
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """The built-in metrics, and those of `metric_file`."""
+        """The built-in metrics, and those that `metric_file` defines."""
         if self.metric_file is None:
             return METRICS
         own: Mapping[str, Metric] = run_method_file(self.metric_file).METRICS
@@ -122,15 +122,15 @@ class Task:
         return self.metrics[self.metric]
 
     def value_of(self, score: float) -> float:
-        """The value of the metric, as it is shown, of a score or of a difference of scores."""
+        """Returns the value of the metric, as it is shown, of a score or of a difference of scores."""
         return self.metric_entry.value_of(score)
 
     def bounds_text(self, bounds: Collection[float]) -> str:
-        """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
+        """Returns an interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
         return bounds_in_order(map(self.value_of, bounds))
 
     def contribution(self, score: float) -> float:
-        """What a score contributes to the overall score, 0..1."""
+        """Returns what a score contributes to the overall score, 0..1."""
         return self.metric_entry.overall(score, self.label_range)
 
     @property
@@ -148,7 +148,8 @@ class Task:
         return self.labels or tuple(map(str, range(self.num_classes)))
 
     def names_of(self, label: Any) -> str:
-        """The name of a row's class, a number; of several labels, (num_classes,), the names of all that it has."""
+        """Returns the name of a row's class, a number; of several labels, (num_classes,), the names of all that it
+        has."""
         if not self.kind_entry.has_several_labels:
             return self.class_names[int(label)]
         return ", ".join(name for name, has in zip(self.class_names, label, strict=True) if has) or "none"
@@ -232,7 +233,7 @@ contradiction none; neutral pairs are left out.
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
-    """Names of tasks in the order in which they are shown: that of `TASKS`, then of the alphabet."""
+    """Sorts names of tasks as they are shown: in the order of `TASKS`, then by the alphabet."""
     return tuple(name for name in TASKS if name in names) + tuple(sorted(set(names) - set(TASKS)))
 
 
@@ -247,7 +248,7 @@ def overall_score(scores: Mapping[str, float], tasks: Mapping[str, Task]) -> flo
 
 
 def overall_slopes(names: Collection[str], tasks: Mapping[str, Task]) -> dict[str, float]:
-    """The derivative of the overall score of some tasks by the score of each."""
+    """Returns the derivative of the overall score of some tasks by the score of each."""
     total = sum(tasks[name].weight for name in names)
     return {
         name: tasks[name].weight * tasks[name].metric_entry.overall_slope(tasks[name].label_range) / total
@@ -256,26 +257,26 @@ def overall_slopes(names: Collection[str], tasks: Mapping[str, Task]) -> dict[st
 
 
 def score_of(name: str, value: float, tasks: Mapping[str, Task]) -> float:
-    """The score, of which higher is better, of a value of a task's metric or of the overall score."""
+    """Turns a value of a task's metric, or an overall value, into a score: the higher, the better."""
     return tasks[name].metric_entry.score_of(value) if name in tasks else value
 
 
 def value_of(name: str, score: float, tasks: Mapping[str, Task]) -> float:
-    """The value, as it is shown, of a score of a task or overall, or of a difference of scores."""
+    """Returns the value, as it is shown, of a score of a task or overall, or of a difference of scores."""
     return tasks[name].metric_entry.value_of(score) if name in tasks else score
 
 
 def title_of(name: str, tasks: Mapping[str, Task]) -> str:
-    """The title of a task; `overall` stays."""
+    """Returns the title of a task; `overall` stays."""
     return tasks[name].title if name in tasks else name
 
 
 def bounds_text(name: str, bounds: Collection[float], tasks: Mapping[str, Task]) -> str:
-    """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
+    """Returns an interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
     return bounds_in_order(value_of(name, bound, tasks) for bound in bounds)
 
 
 def bounds_in_order(values: Iterable[float]) -> str:
-    """The two values of an interval, the lower one first."""
+    """Returns the two values of an interval, the lower one first."""
     low, high = sorted(values)
     return f"{low:.3f} to {high:.3f}"

@@ -142,7 +142,7 @@ def prepare_run(
     states: StateFolder | None,
     start: Mapping[str, Tensor] | None = None,
 ) -> Run:
-    """A run at its first step, or at its newest saved state."""
+    """Returns a run at its first step, or at its newest saved state."""
     environment = describe_environment(device)  # first: a collective call, even if a worker fails below
     check_packages(config.gradients, config.gradient_entry)
     config = resolve_precision(config, device)
@@ -191,7 +191,7 @@ def prepare_run(
 
 
 def resolve_precision(config: TrialConfig, device: torch.device) -> TrialConfig:
-    """The configuration with a precision in place of `auto`; a collective call.
+    """Returns the configuration with a precision in place of `auto`; a collective call.
 
     It is bf16 where all workers have instructions for it and no setting of the trial refuses it, otherwise fp32.
     """
@@ -214,13 +214,13 @@ def check_together(run: Run) -> None:
 def origin_of(
     corpus: Corpus, encoder: PretrainedEncoder, started: Mapping[str, str], environment: Mapping[str, Any]
 ) -> Origin:
-    """What a trial's result depends on besides its configuration; `started` is what `load_start` returns."""
+    """Returns what a trial's result depends on besides its configuration; `started` is what `load_start` returns."""
     data = {key: table.fingerprint for key, table in corpus.items()}
     return Origin(encoder=encoder.fingerprint, started=started, data=data, environment=environment)
 
 
 def epochs_of_best(run: Run) -> dict[str, int]:
-    """The best epoch so far by each score, 1-based over all stages."""
+    """Returns the best epoch so far by each score, 1-based over all stages."""
     return {name: epoch for name, (_, epoch) in run.best.items()}
 
 

@@ -62,7 +62,7 @@ exit codes: {SUCCESS} done, {WRONG_USE} wrong use, {INTERRUPTED} interrupted, el
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Returns the command line; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     code = SUCCESS
 
@@ -93,7 +93,7 @@ def run_distil(words: Sequence[str]) -> int:
 
 
 def read_all_texts(request: "DistilRequest") -> dict[str, TaskTexts]:
-    """The rows of each task from which its ensemble can teach."""
+    """Returns the rows of each task from which its ensemble can teach."""
     selection, source = request.selection, request.source
     return {
         name: read_task_texts(selection, name, source, request.data, request.further, show_note)
@@ -102,7 +102,7 @@ def read_all_texts(request: "DistilRequest") -> dict[str, TaskTexts]:
 
 
 def outcome_lines(request: "DistilRequest") -> list[str]:
-    """The verdict, and what to type next."""
+    """Returns the verdict, and what to type next."""
     home, students = str(request.home), load_sweep(request.students)
     found = distillation_lines(
         home, request.selection, students, request.data, request.source, scores_held_out=request.scores_held_out
@@ -139,7 +139,7 @@ class DistilRequest:
     is_dry_run: bool
 
     def start(self, words: Sequence[str]) -> TrainingRun:
-        """How a sweep of students or teachers is trained; `words` are those of a new one."""
+        """Says how a sweep of students or teachers is trained; a new one gets `words`."""
         new = ("--data", str(self.data), *words, *self.run_words)
         return TrainingRun(folder=self.home / TEACHERS_FOLDER, new_words=new, is_dry_run=self.is_dry_run)
 
@@ -178,7 +178,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """Returns the parser."""
     purpose = "Teaches one model what the ensembles of a sweep know, and says how good it is."
     parser = new_parser("python results/distil.py", "SWEEP [more below] [-- FLAGS of run.py]", purpose, EXAMPLES)
     add = parser.add_argument
@@ -204,7 +204,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def best_config(sweep: str) -> TrialConfig:
-    """The configuration of the trial with the highest overall dev score; ValueError if there is none."""
+    """Returns the configuration of the trial with the highest overall dev score; ValueError if there is none."""
     best = best_trial(read_trials(sweep))
     if best is None:
         raise ValueError(f"{sweep} must hold a trial with an overall dev score, got none")
@@ -212,7 +212,7 @@ def best_config(sweep: str) -> TrialConfig:
 
 
 def further_text(text: str, selection: Selection) -> FurtherText:
-    """A `TASK=FILE#COLUMN,COLUMN` of the command line; ValueError if it is none."""
+    """Returns a `TASK=FILE#COLUMN,COLUMN` of the command line; ValueError if it is none."""
     task, equals, rest = text.partition("=")
     require(bool(equals and rest), "--unlabelled must be TASK=FILE", f"'{text}'")
     require_name(task, selection.tasks, "task of the selection")
@@ -252,7 +252,8 @@ def ensemble_lessons(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> 
 def teach_all(
     request: DistilRequest, texts: Mapping[str, TaskTexts], lessons: Mapping[str, list[Lesson]]
 ) -> list[Taught]:
-    """What is taught of all tasks: train rows by `lessons`, further texts by the ensembles; each is predicted once."""
+    """Returns what is taught of all tasks: train rows by `lessons`, further texts by the ensembles; each is predicted
+    once."""
     members, found = ensemble_members(request.selection), list[Taught]()
     places = {**request.source.places, request.teachers: request.teachers}
     source = replace(request.source, places=places)

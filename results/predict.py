@@ -76,7 +76,7 @@ Write = Callable[[str], object]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command with these arguments (None: those of this process) and returns the exit code."""
+    """Runs the command with these arguments (None: the process's own) and returns the exit code."""
     return run_command(lambda: run_predict(arguments))
 
 
@@ -91,7 +91,7 @@ def run_predict(arguments: Sequence[str] | None) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """Returns the parser."""
     usage = "SELECTION --task TASK --input FILE|- [--output FILE|-] [more below]"
     parser = new_parser(COMMAND, usage, "Predicts text with the ensemble that was selected for a task.", EXAMPLES)
     add = parser.add_argument
@@ -149,7 +149,7 @@ def predict_file(options: argparse.Namespace) -> None:
 
 
 def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
-    """The first row, if there is one; the error of a missing column names the flag for other columns."""
+    """Returns the first row, if there is one; the error of a missing column names the flag for other columns."""
     try:
         return list(itertools.islice(texts, 1))
     except MissingColumnError as error:
@@ -193,7 +193,7 @@ def make_bundle(options: argparse.Namespace) -> None:
 
 
 def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str], Predictor]]:
-    """The selection of a sweep or bundle, and a function that loads its ensembles."""
+    """Returns the selection of a sweep or bundle, and a function that loads its ensembles."""
     home = read_home(options)
     folder = find_bundle(home)
     if folder is not None:
@@ -206,7 +206,8 @@ def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str],
 
 
 def read_home(options: argparse.Namespace) -> str:
-    """The folder or URI that is named; ValueError if it is a file, or a bundle that does not go with other flags."""
+    """Returns the folder or URI that is named; ValueError if it is a file, or a bundle that does not go with other
+    flags."""
     folder, name = split_location(options.selection)
     home = find_sweep((folder or ".") if name == SELECTION_FILE else options.selection)
     is_file = not is_uri(home) and Path(home).expanduser().is_file()
@@ -220,18 +221,18 @@ def read_home(options: argparse.Namespace) -> str:
 
 
 def source_of(options: argparse.Namespace, selection: Selection, home: str, device: str) -> ModelSource:
-    """Where a selection's models are."""
+    """Returns where a selection's models are."""
     encoder = None if options.encoder is None else read_encoder_name(options.encoder)
     return ModelSource(places=find_sweeps(selection, home), encoder=encoder, device=device)
 
 
 def only_tasks(selection: Selection, names: Iterable[str]) -> Selection:
-    """A selection of some of its tasks."""
+    """Returns a selection of some of its tasks."""
     return replace(selection, tasks={name: selection.tasks[name] for name in names if name in selection.tasks})
 
 
 def selected_task(selection: Selection, name: str | None) -> Task:
-    """The task of that name, or the only one; ValueError if the selection has no such task, or several."""
+    """Returns the task of that name, or the only one; ValueError if the selection has no such task, or several."""
     names = list(selection.tasks)
     require(name is not None or len(names) == 1, f"--task must be one of {', '.join(names)}", "none")
     require_name(name or names[0], names, "task of the selection")

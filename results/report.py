@@ -39,7 +39,7 @@ in a notebook, the same figures:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
+    """Returns the command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
     return run_command(lambda: run_report(arguments))
 
 
@@ -103,7 +103,7 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "PageInputs":
-    """What the page of a sweep is made of; texts only if asked for."""
+    """Returns what the page of a sweep is made of; texts only if asked for."""
     from results.page.predictions import texts_reader
     from results.page.write import inputs_of
 
@@ -112,7 +112,7 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "Page
 
 
 def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
-    """The reader of texts; each reason for which it cannot read them is printed once besides."""
+    """Returns the reader of texts; each reason for which it cannot read them is printed once besides."""
     printed: set[str] = set()
 
     def read(task: str, ids: Sequence[str]) -> Sequence[tuple[str, ...]]:
@@ -128,7 +128,7 @@ def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """Returns the parser."""
     usage = "SWEEP [SWEEP ...] [--output DIR] [--images] [--tables] [--texts] [more below]"
     description = "Writes a page about one sweep or several: answers, training, search, predictions, ensembles, health."
     parser = new_parser("python results/report.py", usage, description, EXAMPLES)

@@ -62,7 +62,7 @@ exit codes: {SUCCESS} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Returns the command line; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     return run_command(lambda: run_selector(words))
 
@@ -158,7 +158,7 @@ def score_on_held_out(options: argparse.Namespace) -> list[str]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """Returns the parser."""
     parser = new_parser(
         "python results/selector.py",
         "SWEEP [SWEEP ...] [--task TASK] [--method METHOD] [more below]",

@@ -88,7 +88,7 @@ class Sweep:
 
     @cached_property
     def penalties(self) -> Mapping[str, Penalty]:
-        """The penalties that its configurations may have: the built-in ones, and those of its files of methods."""
+        """Returns the penalties that its configurations may have: built-in ones, and its own files' ones."""
         return methods_of_tree(self.info.get("base") or {}).penalties
 
     @cached_property
@@ -115,7 +115,7 @@ class Sweep:
         return typed_frame(read_predictions(self.path, task, split, trial=trial, epoch=epoch))
 
     def ranking(self) -> pd.DataFrame:
-        """The configurations, best first.
+        """Returns the configurations, best first.
 
         Returns:
             Columns, a row per configuration:
@@ -141,7 +141,7 @@ class Sweep:
         return to_frame(self.ranked, self.tasks)
 
     def effects(self, bases: Mapping[str, Any] | None = None) -> pd.DataFrame:
-        """What each searched key does to each score; only finished trials count.
+        """Returns what each searched key does to each score; only finished trials count.
 
         Args:
             bases: by key, the value that others are compared with: `{"smart.weight": 0.45}`. None for the base
@@ -205,7 +205,7 @@ class Sweep:
         return lines + table
 
     def answer(self, difference: float | None = None) -> list[str]:
-        """The answer to the sweep's question in paragraphs, the question first; or why there is none.
+        """Returns the answer to the sweep's question in paragraphs, the question first; or why there is none.
 
         Args:
             difference: above 0; the answer says how many replicates would find it. None for the largest undecided one.
@@ -238,7 +238,7 @@ class Sweep:
         return looks_at(self.info, self.records)
 
     def decide_race(self, waiting: Collection[str] = ()) -> RaceRecord:
-        """What its race decides after its complete rounds; raises as `ranking`, or if tasks differ.
+        """Returns what its race decides after its complete rounds; raises as `ranking`, or if tasks differ.
 
         `waiting` are trials that are to be trained again. Like those whose predictions are lost, they have not ended.
         """
@@ -268,14 +268,15 @@ class Sweep:
         return sweep_effects(self.path, self.info, self.records, self.scores)
 
     def estimate_effects(self, bases: Mapping[str, Any] | None = None) -> SweepEffects:
-        """The effects of the searched keys, some with another base value; arguments and errors as of `effects`."""
+        """Returns the effects of the searched keys, some with another base value; arguments and errors as of
+        `effects`."""
         return (
             sweep_effects(self.path, self.info, self.records, self.scores, bases) if bases else self.estimated_effects
         )
 
     def estimate_early_effects(self, bases: Mapping[str, Any] | None = None) -> tuple[int, SweepEffects] | None:
-        """The last epoch that all first trials reached, and the effects on the scores there, where some were pruned;
-        else None. Arguments and errors as of `effects`."""
+        """Returns the last epoch that all first trials reached, and the effects on the scores there, where some were
+        pruned; else None. Arguments and errors as of `effects`."""
         early = early_trials(self.records, self.curves)
         if early is None:
             return None
@@ -340,7 +341,7 @@ def lost_trials(
 
 
 def mark_lost(record: TrialRecord, lost: Mapping[str, str]) -> TrialRecord:
-    """A trial, which has failed if its predictions are lost: nothing can be compared by them."""
+    """Returns a trial, which has failed if its predictions are lost: nothing can be compared by them."""
     return replace(record, status="failed", error=lost[record.trial_id]) if record.trial_id in lost else record
 
 
@@ -429,7 +430,7 @@ def load_sweeps(paths: Sequence[Location]) -> Sweeps:
 
 
 def stack(sweeps: Sweeps, frame_of: Callable[[Sweep], pd.DataFrame]) -> pd.DataFrame:
-    """The frames of all sweeps, one below the other, with the column `sweep` first.
+    """Returns the frames of all sweeps, one below the other, with the column `sweep` first.
 
     Raises:
         ValueError: as `frame_of`; the line names the sweep.

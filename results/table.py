@@ -99,7 +99,7 @@ def stop_lines(sweep: Sweep) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
+    """Returns the command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
     return run_command(lambda: run_table(arguments))
 
 
@@ -138,7 +138,7 @@ def run_table(arguments: Sequence[str] | None) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """Returns the parser."""
     usage, description = (
         "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv] [--predictions FILE]",
         "Prints the answer and ranking of a sweep, ended or running.",

@@ -47,7 +47,7 @@ SPACE = SearchSpace(
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about other tasks: one size for all of them."""
+    """Returns the question about other tasks: one size for all of them."""
     return SearchSpace(
         name="batch_sizes",
         question="Which batch size, the same for all tasks?",

@@ -82,7 +82,7 @@ class Condition:
 
 
 def holds(condition: Condition | None, drawn: Mapping[SearchKey, Any]) -> bool:
-    """Whether a key with this condition is sampled, given the values sampled before it."""
+    """Returns whether a key with this condition is sampled, given the values sampled before it."""
     return condition is None or (condition.key in drawn and drawn[condition.key] in condition.values)
 
 
@@ -129,7 +129,8 @@ def ends(item: Range) -> tuple[Any, ...]:
 
 
 def enabling_values(key: SearchKey, conditions: Mapping[SearchKey, Condition]) -> Iterator[dict[SearchKey, Any]]:
-    """All values of other keys under which a key is sampled; one empty dictionary for a key without condition."""
+    """Yields all values of other keys under which a key is sampled; one empty dictionary for a key without
+    condition."""
     if key not in conditions:
         yield {}
         return
@@ -159,10 +160,10 @@ def expand_star(changes: Mapping[str, Value], prefix: str, members: Iterable[obj
 
 
 def dotted_keys(key: SearchKey) -> tuple[str, ...]:
-    """The parts of a searched key: one, or those that vary together."""
+    """Returns the parts of a searched key: one, or those that vary together."""
     return (key,) if isinstance(key, str) else tuple(key)
 
 
 def key_title(key: SearchKey) -> str:
-    """A searched key as text; keys that vary together are joined by `JOINED_BY`."""
+    """Returns a searched key as text; keys that vary together are joined by `JOINED_BY`."""
     return JOINED_BY.join(dotted_keys(key))

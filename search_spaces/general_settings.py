@@ -22,7 +22,7 @@ from search_spaces.space import SearchSpace
 
 
 def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
-    """The changes of the settings for some tasks by name, each by dotted key."""
+    """Returns the changes of the settings for some tasks by name, each by dotted key."""
     base = general(tasks)
     rate, names = base.optimizer.learning_rate, base.active_tasks
     regressions = [name for name in names if tasks[name].is_regression]
@@ -53,7 +53,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about some tasks."""
+    """Returns the question about some tasks."""
     return SearchSpace(
         name="general_settings",
         question="What does each of the general settings do?",

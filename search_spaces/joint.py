@@ -26,7 +26,7 @@ WHERE_FIXED = Condition(key="loss_weighting", values=("fixed",))
 
 
 def joint(base: TrialConfig, stage: int) -> SearchSpace:
-    """The space around a base whose tasks are trained together in one of its stages, by its number."""
+    """Returns the space around a base whose tasks are trained together in one of its stages, by its number."""
     tasks, sum_losses = base.active_tasks, f"stages.{stage}.sum_losses"
     together: dict[SearchKey, Range] = {
         "loss_weighting": Choice(values=("fixed", "uncertainty")),
@@ -63,5 +63,5 @@ SPACE = joint(bert_and_beyond().override({"smart.reduction": "mean"}), stage=1)
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about other tasks; of one alone without weights and gradient methods."""
+    """Returns the question about other tasks; of one alone without weights and gradient methods."""
     return joint(general(tasks).override({"smart.reduction": "mean"}), stage=0)

@@ -47,5 +47,5 @@ SPACE = SearchSpace(
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about other tasks."""
+    """Returns the question about other tasks."""
     return dataclasses.replace(SPACE, base=general(tasks), published=())

@@ -58,7 +58,7 @@ SPACE = SearchSpace(
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about other tasks: around the rate of `presets.general`, which warms up and decays."""
+    """Returns the question about other tasks: around the rate of `presets.general`, which warms up and decays."""
     base = general(tasks)
     rates = (1e-5, 2e-5, 5e-5, base.optimizer.learning_rate, 3e-4, 5e-4)
     wide = Float(low=1e-5, high=5e-4, log=True)

@@ -48,7 +48,7 @@ SPACE = SearchSpace(
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about other tasks: each task in turn counts half or twice."""
+    """Returns the question about other tasks: each task in turn counts half or twice."""
     require(len(tasks) > 1, "loss_weights compares the weights of at least 2 tasks", len(tasks))
     changed = {
         f"{task}_{title}": {f"tasks.{task}.loss_weight": weight}

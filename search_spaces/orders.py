@@ -134,7 +134,7 @@ SPACE = SearchSpace(
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about other tasks: every order, each for the same number of steps."""
+    """Returns the question about other tasks: every order, each for the same number of steps."""
     require(len(tasks) > 1, "orders compares the orders of at least 2 tasks", len(tasks))
     lengths = {"stages.0.steps_per_epoch": 400, "stages.0.epochs": max(5, len(tasks))}
     return SearchSpace(

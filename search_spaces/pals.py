@@ -72,7 +72,7 @@ SPACE = SearchSpace(
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about other tasks: no modules, those of the paper, and those of Stickland and Murray's code."""
+    """Asks about other tasks: no modules, the paper's modules, or those of Stickland and Murray's code."""
     return SearchSpace(
         name="pals",
         question="Do projected attention layers help?",

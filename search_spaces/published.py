@@ -107,7 +107,7 @@ def published_table(
     task_key: str = "",
     note: str = "",
 ) -> PublishedTable:
-    """A table that reads like the printed one.
+    """Returns a table that reads like the printed one.
 
     Args:
         paper: where it is printed.
@@ -135,7 +135,7 @@ def published_table(
 
 
 def published_row(table: str, keys: tuple[str, ...], columns: tuple[str, ...], cells: tuple[Any, ...]) -> PublishedRow:
-    """One row of `published_table`.
+    """Returns one row of `published_table`.
 
     Raises:
         ValueError: it has too few or too many values.
@@ -156,7 +156,7 @@ def published_row(table: str, keys: tuple[str, ...], columns: tuple[str, ...], c
 
 
 def rows_by_task(row: PublishedRow, task_key: str) -> tuple[PublishedRow, ...]:
-    """A row for each score of a row, with the name of its task under a key."""
+    """Returns a row for each score of a row, with the name of its task under a key."""
     return tuple(
         dataclasses.replace(row, params={task_key: task, **row.params}, scores={task: score})
         for task, score in row.scores.items()
@@ -164,14 +164,14 @@ def rows_by_task(row: PublishedRow, task_key: str) -> tuple[PublishedRow, ...]:
 
 
 def recomputed_overall(row: PublishedRow, tasks: Mapping[str, Task]) -> float | None:
-    """The overall score that follows from the printed scores; None unless each of `tasks`, by name, has one."""
+    """Returns the overall score that follows from the printed scores; None unless each of `tasks`, by name, has one."""
     if not set(tasks) <= set(row.scores):
         return None
     return overall_score({name: score_of(name, row.scores[name], tasks) for name in tasks}, tasks)
 
 
 def read_published(info: Mapping[str, Any]) -> tuple[PublishedTable, ...]:
-    """The published tables of a sweep's space, from the content of `sweep.json`.
+    """Returns the published tables of a sweep's space, from the content of `sweep.json`.
 
     Raises:
         ValueError: an entry is not as `PublishedTable`.

@@ -49,7 +49,7 @@ SPACE = SearchSpace(
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about other tasks; the penalty is on those with classes, or on all if there are none."""
+    """Returns the question about other tasks; the penalty is on those with classes, or on all if there are none."""
     return dataclasses.replace(
         SPACE, question="How strongly should SMART's penalty count?", base=general(tasks), published=()
     )

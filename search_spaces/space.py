@@ -109,7 +109,7 @@ class SearchSpace:
 
 
 def load_space(name: str) -> SearchSpace:
-    """The space in `search_spaces/<name>.py`.
+    """Returns the space in `search_spaces/<name>.py`.
 
     Raises:
         ValueError: no such file (the nearest names are listed), or it does not define `SPACE` under its own name.
@@ -143,13 +143,13 @@ def grid_points(space: SearchSpace) -> list[dict[SearchKey, Any]]:
 
 
 def search_domain(space: SearchSpace) -> dict[SearchKey, Range]:
-    """The domain of `tpe` and `random`: the ranges, and choices among grid values for keys without a range."""
+    """Returns the domain of `tpe` and `random`: the ranges, and choices among grid values for keys without a range."""
     choices = {key: Choice(values=tuple(values)) for key, values in space.grid.items() if key not in space.ranges}
     return {**choices, **space.ranges}
 
 
 def trial_params(drawn: Mapping[SearchKey, Any]) -> dict[str, Any]:
-    """A trial's searched values by single key; keys that vary together are separated."""
+    """Returns a trial's searched values by single key; keys that vary together are separated."""
     params: dict[str, Any] = {}
     for key, value in drawn.items():
         params.update({key: value} if isinstance(key, str) else dict(zip(key, value, strict=True)))
@@ -157,7 +157,8 @@ def trial_params(drawn: Mapping[SearchKey, Any]) -> dict[str, Any]:
 
 
 def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
-    """The configuration of a trial: the base with searched values, by dotted key or name that the space defines.
+    """Returns the configuration of a trial: the base with searched values, by dotted key or name that the space
+    defines.
 
     Raises:
         ValueError: an unknown key, or a value that does not fit.
@@ -174,7 +175,8 @@ def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
 
 
 def grid_configs(space: SearchSpace) -> list[TrialConfig]:
-    """The configuration of every grid point, in order; ValueError if one cannot be built, or two are the same."""
+    """Returns the configuration of every grid point, in order; ValueError if one cannot be built, or two are the
+    same."""
     numbers: dict[str, int] = {}
     configs = []
     for number, point in enumerate(grid_points(space)):
@@ -187,7 +189,7 @@ def grid_configs(space: SearchSpace) -> list[TrialConfig]:
 
 
 def range_configs(space: SearchSpace) -> Iterator[TrialConfig]:
-    """The configurations of `extreme_points` whose last key has a range."""
+    """Yields the configurations of `extreme_points` whose last key has a range."""
     for point in extreme_points(search_domain(space), space.conditions):
         *_, last = point
         if last in space.ranges:
@@ -195,7 +197,7 @@ def range_configs(space: SearchSpace) -> Iterator[TrialConfig]:
 
 
 def build(space: SearchSpace, where: str, drawn: Mapping[SearchKey, Any]) -> TrialConfig:
-    """The configuration of one point; ValueError names the space, the trial or key, and the values."""
+    """Returns the configuration of one point; ValueError names the space, the trial or key, and the values."""
     try:
         for key, value in drawn.items():
             is_short = not isinstance(key, str) and (not isinstance(value, tuple | list) or len(value) != len(key))
@@ -207,7 +209,7 @@ def build(space: SearchSpace, where: str, drawn: Mapping[SearchKey, Any]) -> Tri
 
 
 def value_in(config: TrialConfig, key: str) -> Any:
-    """The value of a dotted key in a configuration that has it."""
+    """Returns the value of a dotted key in a configuration that has it."""
     node: Any = config
     for part in key.split("."):
         if isinstance(node, Mapping):
@@ -218,14 +220,15 @@ def value_in(config: TrialConfig, key: str) -> Any:
 
 
 def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
-    """The dotted keys of the configuration that a searched key changes, each once."""
+    """Returns the dotted keys of the configuration that a searched key changes, each once."""
     named = space.grid.get(key)
     groups = named.values() if isinstance(named, Mapping) else [dict.fromkeys(dotted_keys(key))]
     return tuple(expand_tasks({dotted: None for keys in groups for dotted in keys}, space.base.active_tasks))
 
 
 def choice_values(space: SearchSpace, key: str) -> tuple[Any, ...]:
-    """The values of a dotted key that the choices of a space may give it, each once; empty where it is not searched."""
+    """Returns the values of a dotted key that the choices of a space may give it, each once; empty where it is not
+    searched."""
     found = []
     for searched, item in search_domain(space).items():
         named = space.grid.get(searched)
@@ -236,7 +239,7 @@ def choice_values(space: SearchSpace, key: str) -> tuple[Any, ...]:
 
 
 def encoder_names(space: SearchSpace) -> tuple[str, ...]:
-    """The encoders of a space's points, the base's first."""
+    """Returns the encoders of a space's points, the base's first."""
     return tuple(dict.fromkeys(config.encoder.name for config in space.configs))
 
 
@@ -278,14 +281,14 @@ def check_keys(space: SearchSpace, keys: Mapping[SearchKey, Any]) -> None:
 
 
 def is_about(table: PublishedTable, space: SearchSpace) -> bool:
-    """Whether every row of a table names exactly the keys of the space's grid, and tasks of its base only."""
+    """Returns whether every row of a table names exactly the keys of the space's grid, and tasks of its base only."""
     keys = {dotted for key in space.grid for dotted in dotted_keys(key)}
     tasks = set(space.base.data.tasks)
     return all(set(row.params) == keys and {*row.scores, *row.train_scores} <= tasks for row in table.rows)
 
 
 def describe_space(space: SearchSpace) -> dict[str, Any]:
-    """The space without its base configuration as plain data, for JSON."""
+    """Returns the space without its base configuration as plain data, for JSON."""
     return {
         "name": space.name,
         "question": space.question,

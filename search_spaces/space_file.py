@@ -30,7 +30,8 @@ what it needs of the file, so that workers do not import it."""
 def find_space(
     name: str, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES, methods: Methods = BUILT_IN
 ) -> tuple[SearchSpace, bytes | None]:
-    """A built-in space by its name, or the space in a file by its path, with the file's content, as `fit_space`.
+    """Returns a built-in space by its name, or the space in a file by its path, with the file's content, as
+    `fit_space`.
 
     Raises:
         ValueError: as `load_space`, `fit_space` and `read_space_file`.
@@ -46,12 +47,12 @@ def find_space(
 
 
 def is_path(name: str) -> bool:
-    """Whether a space is given by the path of its file: it has a separator or ends in .py."""
+    """Returns whether a space is given by the path of its file: it has a separator or ends in .py."""
     return "/" in name or name.endswith(SUFFIX)
 
 
 def resolve_name(name: str) -> str:
-    """A path made absolute, or the name of the built-in space that it leads to; a name as it is."""
+    """Returns a path made absolute, or the name of the built-in space that it leads to; a name as it is."""
     if not is_path(name):
         return name
     path = Path(name).expanduser().resolve()
@@ -85,7 +86,8 @@ def run_space_file(
     changes: tuple[tuple[str, str], ...],
     methods: Methods,
 ) -> SearchSpace:
-    """The space in a file with this content; the command asks twice, and the file, which may print, is run once."""
+    """Returns the space in a file with this content; the command asks twice, and the file, which may print, is run
+    once."""
     module = types.ModuleType(MODULE_NAME)
     module.__file__ = str(path)
     with registered(module):
@@ -117,7 +119,7 @@ def check_is_space(space: object, what: str) -> None:
 
 
 def content_of(path: Path) -> bytes:
-    """The content of a file; ValueError names the files that are there if it cannot be read."""
+    """Returns the content of a file; ValueError names the files that are there if it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -16,7 +16,7 @@ PLAIN = (str, bool, int, float)
 
 
 def space_source(space: SearchSpace) -> str:
-    """The content of a file that defines the space.
+    """Returns the content of a file that defines the space.
 
     Raises:
         ValueError: a value of the space is neither plain (text, a number, true or false, None), nor a list, a mapping
@@ -32,7 +32,7 @@ def space_source(space: SearchSpace) -> str:
 
 
 def literal(value: Any, name: str) -> str:
-    """A value as Python code; `name` is that of the space, for messages."""
+    """Returns a value as Python code; `name` is that of the space, for messages."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         if not can_be_imported(type(value)):
             return literal(to_dict(value), name)
@@ -52,13 +52,14 @@ def literal(value: Any, name: str) -> str:
 
 
 def can_be_imported(cls: type[Any]) -> bool:
-    """Whether a file can import a class: not one of a file of methods, nor one with the settings of such methods."""
+    """Returns whether a file can import a class: not one of a file of methods, nor one with the settings of such
+    methods."""
     module = sys.modules.get(cls.__module__)
     return getattr(module, cls.__qualname__, None) is cls and not cls.__module__.startswith(MODULE_PREFIX)
 
 
 def classes_in(value: Any) -> Iterator[type[Any]]:
-    """The dataclasses of a value and of all that it holds."""
+    """Yields the dataclasses of a value and of all that it holds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         if not can_be_imported(type(value)):
             return  # it is written as plain data

@@ -33,7 +33,7 @@ SURGERY = ("pcgrad", "gradvac", "fairgrad", "upgrad")
 
 
 def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
-    """The question about some tasks, at least 2."""
+    """Returns the question about some tasks, at least 2."""
     require(len(tasks) > 1, "surgery compares trainings of at least 2 tasks", len(tasks))
     base = general(tasks).override({"stages.0.sum_losses": True})
     optimizer = base.optimizer

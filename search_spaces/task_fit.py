@@ -29,7 +29,7 @@ def fit_space(
     changes: Changes = NO_CHANGES,
     methods: Methods = BUILT_IN,
 ) -> SearchSpace:
-    """The space of a question for some tasks.
+    """Returns the space of a question for some tasks.
 
     Args:
         space: the space for the tasks that its own base has; None if there is none.
@@ -53,39 +53,41 @@ def fit_space(
 
 
 def allowing(space: SearchSpace, methods: Methods) -> SearchSpace:
-    """The same space, whose configurations may name these methods besides those that they may name already."""
+    """Returns the same space, whose configurations may name these methods besides those that they may name already."""
     if methods is BUILT_IN or not isinstance(space, SearchSpace):  # what a user's function returns is checked later
         return space
     return dataclasses.replace(space, base=with_methods(space.base, join_methods(space.base.methods, methods)))
 
 
 def chosen_tasks(tasks: Mapping[str, Task], changes: Changes) -> Mapping[str, Task]:
-    """Those of some tasks that changes name as tasks of a stage; all if they name none, or one that is not there."""
+    """Returns those of some tasks that changes name as tasks of a stage; all if they name none, or one that is not
+    there."""
     named = {task for key, text in changes.items() if STAGE_TASKS.fullmatch(key) for task in split_text(text)}
     is_part = bool(named) and named <= set(tasks)
     return {name: task for name, task in tasks.items() if name in named} if is_part else tasks
 
 
 def has_tasks(space: SearchSpace, tasks: Mapping[str, Task]) -> bool:
-    """Whether these are exactly the tasks that the space trains, of the same shapes."""
+    """Returns whether these are exactly the tasks that the space trains, of the same shapes."""
     return set(tasks) == trained_tasks(space) and all(
         shape_of(task) == shape_of(space.base.task(name)) for name, task in tasks.items()
     )
 
 
 def shape_of(task: Task) -> str:
-    """What the settings of a task in a space rely on: its kind, and the numbers of its classes and texts."""
+    """Returns what the settings of a task in a space rely on: its kind, and the numbers of its classes and texts."""
     classes = f" of {task.num_classes}" if task.num_logits > 1 else ""
     return f"{task.kind}{classes}, {'two texts' if task.is_pair else 'one text'}"
 
 
 def trained_tasks(space: SearchSpace) -> set[str]:
-    """The tasks that some configuration of a space trains."""
+    """Returns the tasks that some configuration of a space trains."""
     return {task for config in space.configs for task in config.active_tasks}
 
 
 def with_definitions(space: SearchSpace, tasks: Mapping[str, Task]) -> SearchSpace:
-    """A space whose configurations have these definitions of tasks; ValueError if one that it trains is not there."""
+    """Returns a space whose configurations have these definitions of tasks; ValueError if one that it trains is not
+    there."""
     needed = in_order(trained_tasks(space))
     if all(tasks.get(name) == space.base.task(name) for name in needed):
         return space

@@ -20,7 +20,8 @@ QUOTED_VALUE = re.compile(r'^"(.*)"$')
 
 
 def vary(base: TrialConfig, metric: str, typed: Mapping[str, str]) -> SearchSpace:
-    """The space over keys of the configuration with values as typed, a list `0,0.45,1` or a range `1e-5..1e-4:log`.
+    """Returns the space over keys of the configuration with values as typed, a list `0,0.45,1` or a range
+    `1e-5..1e-4:log`.
 
     Args:
         base: the configuration that is varied, with everything that is not searched.
@@ -50,13 +51,13 @@ def vary(base: TrialConfig, metric: str, typed: Mapping[str, str]) -> SearchSpac
 
 
 def is_range(text: str) -> bool:
-    """Whether values are a range: two numbers with `..` between them."""
+    """Returns whether values are a range: two numbers with `..` between them."""
     found = RANGE.fullmatch(text)
     return found is not None and is_number(found["low"]) and is_number(found["high"])
 
 
 def is_number(text: str) -> bool:
-    """Whether text reads as a number."""
+    """Returns whether text reads as a number."""
     try:
         float(text)
     except ValueError:
@@ -72,23 +73,24 @@ def split_range(text: str) -> list[str]:
 
 
 def split_values(text: str) -> list[str]:
-    """The values of a list; a value in brackets is a list itself, and blanks at the ends of one in quotes count."""
+    """Returns the values of a list; a value in brackets is a list itself, and blanks at the ends of one in quotes
+    count."""
     return [unquoted(value.strip()) for value in COMMA.split(text)]
 
 
 def unquoted(text: str) -> str:
-    """A value as typed, without quotes around it."""
+    """Returns a value as typed, without quotes around it."""
     return QUOTED_VALUE.sub(r"\1", text)
 
 
 def read_typed(base: TrialConfig, key: str, texts: Mapping[str, str]) -> Any:
-    """The value that a key has in the base configuration after changes as typed."""
+    """Returns the value that a key has in the base configuration after changes as typed."""
     first_key, *_ = expand_tasks({key: None}, base.active_tasks)
     return value_in(base.override(expand_tasks(texts, base.active_tasks)), first_key)
 
 
 def to_range(key: str, text: str, ends: Sequence[Any]) -> Range:
-    """The range between two values of a key: of whole numbers if the key is one."""
+    """Returns the range between two values of a key: of whole numbers if the key is one."""
     found = RANGE.fullmatch(text)
     assert found is not None
     require(found["scale"] in (None, "log"), f"a range of {key} must end in its upper number or in :log", text)
@@ -101,7 +103,7 @@ def to_range(key: str, text: str, ends: Sequence[Any]) -> Range:
 
 
 def question_about(keys: Sequence[str]) -> str:
-    """The question that varying these keys asks."""
+    """Returns the question that varying these keys asks."""
     if len(keys) == 1:
         return f"Which value of {keys[0]} is best?"
     return f"Which values of {', '.join(keys[:-1])} and {keys[-1]} are best together?"

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def help_lines() -> list[str]:
-    """The commands and what they do."""
+    """Returns the commands and what they do."""
     program = console_program() or CONSOLE_COMMAND
     width = max(map(len, PURPOSES))
     lines = (f"  {name:{width}}  {purpose}" for name, purpose in PURPOSES.items())

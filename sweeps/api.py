@@ -210,7 +210,7 @@ def run_sweep(
 
 
 def space_words(space: str | Path | SearchSpace | None, storage: str | Path | None) -> list[str]:
-    """The words of the command that name a space; one built in Python is written to a file in the storage."""
+    """Returns the words of the command that name a space; one built in Python is written to a file in the storage."""
     if isinstance(space, SearchSpace):
         is_built_in = space.name in space_names()
         rule = "a space made of a built-in one must have its own name; rename it: dataclasses.replace(space, name=...)"
@@ -242,7 +242,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def flag_words(flag: argparse.Action, name: str, value: Any) -> list[str]:
-    """A flag with its value, as words; none for a switch that stays as it is."""
+    """Returns a flag with its value, as words; none for a switch that stays as it is."""
     word = flag.option_strings[-1]
     if flag.nargs == 0:
         require(isinstance(value, bool), f"{name} must be True or False", repr(value))
@@ -261,8 +261,8 @@ def flag_words(flag: argparse.Action, name: str, value: Any) -> list[str]:
 
 
 def typed_text(value: Any, *, is_list: bool = False) -> str:
-    """A value as typed: lists in brackets, or separated by commas if it is a list of values to try; texts that begin or
-    end in blanks in quotes."""
+    """Returns a value as typed: lists in brackets, or separated by commas if it is a list of values to try; texts that
+    begin or end in blanks in quotes."""
     if isinstance(value, list | tuple):
         text = ",".join(map(typed_text, value))
         return text if is_list else f"[{text}]"
@@ -272,7 +272,8 @@ def typed_text(value: Any, *, is_list: bool = False) -> str:
 
 
 def ray_address() -> str | None:
-    """The address of the Ray that this process uses already, else of the one in the environment; None if neither."""
+    """Returns the address of the Ray that this process uses already, else of the one in the environment; None if
+    neither."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         return str(ray.get_runtime_context().gcs_address)
@@ -280,7 +281,7 @@ def ray_address() -> str | None:
 
 
 def reporting_listener(listener: Listener, on_progress: Callable[[TrialReport], object]) -> Listener:
-    """A listener that calls `on_progress` as well."""
+    """Returns a listener that calls `on_progress` as well."""
 
     @contextlib.contextmanager
     def watch() -> "Iterator[OnEvent]":
@@ -298,7 +299,7 @@ def reporting_listener(listener: Listener, on_progress: Callable[[TrialReport], 
 
 
 def trial_report(event: "Event", ledger: "Ledger") -> TrialReport | None:
-    """What `on_progress` gets for an event; None for events that it does not get."""
+    """Returns what `on_progress` gets for an event; None for events that it does not get."""
     is_repeated = event.facts.get("is_replayed") or event.facts.get("was_started") is False
     is_unscored = event.kind == "report" and not event.facts["scores"]
     if event.kind not in REPORTED_EVENTS or is_repeated or is_unscored:
@@ -318,7 +319,7 @@ def trial_report(event: "Event", ledger: "Ledger") -> TrialReport | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, `pandas.NA` or `pandas.NaT`."""
+    """Returns whether a value stands for none: None, NaN, `pandas.NA` or `pandas.NaT`."""
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 

@@ -66,7 +66,7 @@ exit codes: {SUCCESS} written, {WRONG_USE} wrong use
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code: 0, or 2 where nothing could be exported."""
+    """Returns the command line; returns the exit code: 0, or 2 where nothing could be exported."""
     return run_command(lambda: run_export(arguments))
 
 
@@ -94,7 +94,7 @@ def run_export(arguments: Sequence[str] | None) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """Returns the parser."""
     parser = new_parser(
         "python sweeps/export.py",
         f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--push-to-hub OWNER/NAME] [more below]",
@@ -152,7 +152,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
 
 
 def read_dev_tables(sweep: str, options: argparse.Namespace) -> dict[str, Table]:
-    """The dev rows of each task of the trial that is exported; ValueError as `read_dev_table`."""
+    """Returns the dev rows of each task of the trial that is exported; ValueError as `read_dev_table`."""
     config = TrialConfig.from_json(find_trial(sweep, read_trials(sweep), options.trial, options.best).config)
     data = None if options.data is None else Path(options.data).expanduser()
     return {task: read_dev_table(sweep, task, data) for task in config.active_tasks}
@@ -176,12 +176,12 @@ def export_onnx(folder: Path, dev: Mapping[str, Table]) -> Iterator[str]:
 
 
 def size_of(path: Path) -> str:
-    """The size of a file, in words."""
+    """Returns the size of a file, in words."""
     return f"{path.stat().st_size / 1e6:,.1f} MB"
 
 
 def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str) -> TrialRecord:
-    """The trial of that name, or the one with the highest score if `best` is asked for."""
+    """Returns the trial of that name, or the one with the highest score if `best` is asked for."""
     if trial == BEST_TRIAL:
         highest = best_trial(records, best)
         if highest is None:
@@ -195,7 +195,7 @@ def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str
 
 
 def find_epoch(root: SubTreeFileSystem, record: TrialRecord, best: str) -> int:
-    """The best epoch whose weights the trial's checkpoint keeps."""
+    """Returns the best epoch whose weights the trial's checkpoint keeps."""
     try:
         best_epochs = {} if record.checkpoint is None else read_json(root, f"{record.checkpoint}/best.json")
     except (FileNotFoundError, NotADirectoryError):

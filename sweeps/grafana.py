@@ -97,7 +97,7 @@ PANELS = (
 
 
 def dashboard() -> dict[str, Any]:
-    """The dashboard in Grafana's JSON model, with two variables: the data source and the sweeps."""
+    """Returns the dashboard in Grafana's JSON model, with two variables: the data source and the sweeps."""
     source = {"type": "prometheus", "uid": "${datasource}"}
     variables = [
         {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
@@ -129,7 +129,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def panel_of(number: int, panel: TimeSeries, source: dict[str, str]) -> dict[str, Any]:
-    """A panel in Grafana's JSON model, the `number`-th of two columns."""
+    """Returns a panel in Grafana's JSON model, the `number`-th of two columns."""
     return {
         "id": number + 1,
         "type": "timeseries",
@@ -142,7 +142,7 @@ def panel_of(number: int, panel: TimeSeries, source: dict[str, str]) -> dict[str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Returns the command line; returns the exit code."""
     return run_command(lambda: print_dashboard(arguments))
 
 
@@ -153,7 +153,7 @@ def print_dashboard(arguments: Sequence[str] | None) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """Returns the parser."""
     return new_parser("python sweeps/grafana.py", "> FILE", DESCRIPTION, EXAMPLES)
 
 

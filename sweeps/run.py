@@ -93,7 +93,7 @@ def print_only(print_all: Callable[[], None]) -> int:
 
 
 def space_lines(name: str | None, data: str | None, files: Sequence[str]) -> list[str]:
-    """Every built-in search space with its size and question, or the space with this name or path alone.
+    """Returns every built-in search space with its size and question, or the space with this name or path alone.
 
     The one space is for the tasks of the data folder, if that is given, and may name the methods of some files.
     """

@@ -70,7 +70,7 @@ DrawState = Callable[[], Drawn]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Returns the command line; returns the exit code."""
     return run_command(lambda: run_status(arguments))
 
 
@@ -90,7 +90,7 @@ def run_status(arguments: Sequence[str] | None) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """Returns the parser."""
     usage, description = "[SWEEP] [--storage DIR] [--follow]", "Lists the sweeps of a storage, or the trials of one."
     parser = new_parser("python sweeps/status.py", usage, description, EXAMPLES)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of a sweep (default: all sweeps)")
@@ -132,12 +132,12 @@ def follow_plainly(draw: DrawState, drawn: Drawn) -> None:
 
 
 def next_lines(commands: Sequence[str]) -> list[str]:
-    """What to type next, each command on a line of its own; nothing without commands."""
+    """Returns what to type next, each command on a line of its own; nothing without commands."""
     return ["", "Next:", *(f"{COMMAND_INDENT}{command}" for command in commands)] if commands else []
 
 
 def overview(storage: str) -> Drawn:
-    """All sweeps of a storage, the newest first."""
+    """Returns all sweeps of a storage, the newest first."""
     states, damaged = list_sweeps(storage)
     titles = ["sweep", "state", "done", "running", "left", "failed", "best"]
     rows = []
@@ -155,7 +155,7 @@ def overview(storage: str) -> Drawn:
 
 
 def detail(folder: str, *, has_steps: bool) -> Drawn:
-    """The trials of a sweep, with the steps of those that run or without."""
+    """Returns the trials of a sweep, with the steps of those that run or without."""
     state = read_sweep_state(folder)
     if not has_steps:
         state = replace(state, progress={name: {} for name in state.progress})
@@ -179,7 +179,8 @@ def detail(folder: str, *, has_steps: bool) -> Drawn:
 def wide_and_tall(
     titles: Sequence[str], rows: Sequence[Sequence[Sequence[str]]], separator: str, numbers: Collection[int] = ()
 ) -> tuple[PrintedTable, PrintedTable]:
-    """A table with the parts of cells side by side, and one that has them, and parts of titles, below each other."""
+    """Returns a table with the parts of cells side by side, and one that has them, and parts of titles, below each
+    other."""
     joined = [[separator.join(parts) for parts in row] for row in rows]
     wide = PrintedTable(titles=titles, rows=joined, names=titles, numbers=numbers, has_rule=False)
     broken = [title.split(" ") if " " in title else broken_key(title) for title in titles]
@@ -187,7 +188,7 @@ def wide_and_tall(
 
 
 def status_lines(state: SweepState) -> Iterator[str]:
-    """What is known of a sweep as a whole."""
+    """Yields what is known of a sweep as a whole."""
     yield f"{state.name}: {state.question}"
     counts = f"{state.num_done} done, {state.num_running} running, {state.num_left} left, {state.num_failed} failed"
     left = "" if state.seconds_left is None else f"; about {duration(state.seconds_left)} left"

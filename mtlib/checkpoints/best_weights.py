@@ -30,7 +30,7 @@ def keep_best(
     weights: Mapping[str, Tensor],
     needed: Set[int] = frozenset(),
 ) -> None:
-    """Keeps the weights of the best epochs and removes those of epochs that are no longer the best.
+    """Keeps the weights of the best epochs and removes an epoch's weights when it is no longer the best.
 
     Args:
         epoch: the epoch that has just been scored.
@@ -102,7 +102,7 @@ def check_best(folder: StateFolder) -> dict[str, int]:
 
 
 def read_weights(folder: StateFolder, epoch: int) -> bytes:
-    """The content of a best epoch's file of weights; weights without a known checksum count as whole.
+    """Returns the content of a best epoch's file of weights; weights without a known checksum count as whole.
 
     Raises:
         ValueError: it is missing, truncated or damaged; the message names the file.
@@ -123,5 +123,5 @@ def read_weights(folder: StateFolder, epoch: int) -> bytes:
 
 
 def weights_file(epoch: int) -> str:
-    """The file of an epoch's weights in a trial's folder."""
+    """Returns the file of an epoch's weights in a trial's folder."""
     return f"{WEIGHTS_FOLDER}/epoch-{epoch:04d}.safetensors"

@@ -111,7 +111,7 @@ def merge_adapter(
 
 
 def without_adapter_settings(config: TrialConfig) -> TrialConfig:
-    """The configuration of a model whose adapter has been merged into its encoder."""
+    """Returns the configuration of a model whose adapter has been merged into its encoder."""
     return config.override({"adapter.method": "none"})
 
 
@@ -141,7 +141,8 @@ def load_exported(folder: Path | str) -> ExportedModel:
 def build_model(
     config: TrialConfig, pretrained: PretrainedEncoder, weights: Mapping[str, Tensor], rule: str
 ) -> MultiTaskModel:
-    """A configuration's model with these weights, in evaluation mode; ValueError with the rule if some do not fit.
+    """Returns a configuration's model with these weights, in evaluation mode; ValueError with the rule if some do not
+    fit.
 
     Weights of an early epoch lack those of tasks that were not active yet; these are initialised anew.
     """
@@ -155,7 +156,8 @@ def build_model(
 
 
 def was_active(config: TrialConfig, task: str, own: Iterable[str], given: Iterable[str]) -> bool:
-    """Whether a task had been active when weights were saved: some weights of its own are there, or all that it uses.
+    """Returns whether a task had been active when weights were saved: some weights of its own are there, or all that it
+    uses.
 
     `own` are the names of all weights of the trial's model, `given` those of the saved weights.
     """

@@ -80,7 +80,7 @@ def load_start(config: EncoderConfig, model: MultiTaskModel, start: Mapping[str,
 
 
 def with_prefix(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """An encoder's weights, named as `transformers` does, under their names in a model."""
+    """Returns an encoder's weights, named as `transformers` does, under their names in a model."""
     return {f"{ENCODER}{name}": tensor for name, tensor in weights.items()}
 
 
@@ -89,8 +89,8 @@ def encoder_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The parts outside the encoder, such as a task's head, whose weights all fit by name and shape; ValueError if
-    there are none."""
+    """Returns the parts outside the encoder, such as a task's head, whose weights all fit by name and shape; ValueError
+    if there are none."""
     rest = [name for name in own if not name.startswith(ENCODER)]
     misfits = {part_of_weight(name) for name in rest if name not in weights or weights[name].shape != own[name].shape}
     fitting = {name: weights[name] for name in rest if part_of_weight(name) not in misfits}
@@ -101,7 +101,7 @@ def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, T
 
 
 def find_files(path: Path, epoch: str) -> list[Path]:
-    """The files of weights that `path` stands for: itself, or those of a trial's, checkpoint's or model's folder."""
+    """Finds the files of weights that `path` stands for: itself, or those of a trial, checkpoint or model."""
     if path.is_file():
         return [path]
     for folder in (path, path / "checkpoint"):
@@ -115,7 +115,8 @@ def find_files(path: Path, epoch: str) -> list[Path]:
 
 
 def best_weights(folder: Path, epoch: str) -> Path:
-    """The file of a checkpoint folder's best epoch, overall or of a task; checked where its checksum is known."""
+    """Returns the file of a checkpoint folder's best epoch, overall or of a task; checked where its checksum is
+    known."""
     kept = StateFolder(path=folder)
     try:
         best_epochs = read_best(kept)

@@ -82,7 +82,8 @@ class CardFacts:
 
 
 def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], facts: CardFacts) -> str:
-    """A whole model card; `fingerprint` is the pretrained encoder's, `files` what the folder holds, by file name."""
+    """Returns a whole model card; `fingerprint` is the pretrained encoder's, `files` what the folder holds, by file
+    name."""
     parts = (
         front_matter(card_metadata(config, facts)),
         opening_lines(config, files, facts),
@@ -95,12 +96,12 @@ def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], f
 
 
 def front_matter(metadata: ModelCardData) -> tuple[str, ...]:
-    """The lines that the Hugging Face hub reads at the beginning of a card."""
+    """Returns the lines that the Hugging Face hub reads at the beginning of a card."""
     return "---", metadata.to_yaml(), "---"
 
 
 def card_metadata(config: TrialConfig, facts: CardFacts) -> ModelCardData:
-    """What the Hugging Face hub reads of a card, with the dev scores."""
+    """Returns what the Hugging Face hub reads of a card, with the dev scores."""
     results = list(evaluations(config, facts))
     return ModelCardData(
         library_name="transformers",
@@ -113,7 +114,7 @@ def card_metadata(config: TrialConfig, facts: CardFacts) -> ModelCardData:
 
 
 def evaluations(config: TrialConfig, facts: CardFacts) -> Iterator[EvalResult]:
-    """The dev score of each task by its own metric, whose name has the interval: the value stays a number."""
+    """Yields the dev score of each task by its own metric, whose name has the interval: the value stays a number."""
     for task in map(config.task, config.active_tasks):
         value = facts.scores.get(task.name, {}).get(task.metric)
         if value is not None:
@@ -129,7 +130,8 @@ def evaluations(config: TrialConfig, facts: CardFacts) -> Iterator[EvalResult]:
 
 
 def dev_data(task: Task) -> dict[str, Any]:
-    """The data set and split of a task's dev rows, as arguments of `EvalResult`: the task, unless the hub has them."""
+    """Returns the data set and split of a task's dev rows, as arguments of `EvalResult`: the task, unless the hub has
+    them."""
     paths = () if task.files is None or task.files.dev_share else task.files.paths("dev")
     if paths and paths[0].startswith(HUB_PREFIX):
         path, split = split_hub_path(paths[0], "dev")
@@ -141,13 +143,13 @@ def dev_data(task: Task) -> dict[str, Any]:
 
 
 def metric_interval(facts: CardFacts, task: str, metric: str) -> str:
-    """The interval of a metric, or nothing where there is none."""
+    """Returns the interval of a metric, or nothing where there is none."""
     interval = facts.intervals.get(task, {}).get(metric)
     return "" if interval is None else " to ".join(f"{bound:.4f}" for bound in interval)
 
 
 def is_hub_name(encoder: str) -> bool:
-    """Whether an encoder is named as on the Hugging Face hub, not by a folder."""
+    """Returns whether an encoder is named as on the Hugging Face hub, not by a folder."""
     return not Path(encoder).expanduser().exists() and encoder.count("/") <= 1 and encoder[0] not in "./~"
 
 
@@ -183,7 +185,7 @@ def score_lines(config: TrialConfig, facts: CardFacts) -> Iterator[str]:
 
 
 def exclusion_lines(config: TrialConfig) -> Iterator[str]:
-    """What the model does not include, and its licence."""
+    """Yields what the model does not include, and its licence."""
     yield from ("## Limitations", "")
     yield "- It has no trained pooler: where `transformers` adds one to the encoder (`pooler_output`), it is random."
     yield "  Pool the hidden states as in the table of tasks below."
@@ -247,7 +249,7 @@ def task_table(config: TrialConfig) -> Iterator[str]:
 
 
 def stage_lines(config: TrialConfig) -> Iterator[str]:
-    """The plan, a line per stage, and what its extra data are."""
+    """Yields the plan, a line per stage, and what its extra data are."""
     yield from ("Stages, one after another:", "")
     for number, stage in enumerate(config.stages, start=1):
         yield f"{number}. {stage.order_entry.title}: {described(stage)}"
@@ -259,7 +261,7 @@ def stage_lines(config: TrialConfig) -> Iterator[str]:
 
 
 def titled(table: Mapping[str, Any], name: str, group: Any = None) -> str:
-    """A method of a table of `mtlib.config` by its title, with its name in the configuration.
+    """Returns a method of a table of `mtlib.config` by its title, with its name in the configuration.
 
     `group` is the group of the configuration that has the method's settings; None: they are not shown.
     """
@@ -268,17 +270,17 @@ def titled(table: Mapping[str, Any], name: str, group: Any = None) -> str:
 
 
 def settings_in_words(settings: type[Any] | None, group: Any) -> Iterator[str]:
-    """The settings of a method, with the values that a group of the configuration has for them."""
+    """Yields the settings of a method, with the values that a group of the configuration has for them."""
     yield from (f"{name} {shown(to_dict(value))}" for name, value in settings_of(settings, group).items())
 
 
 def described(group: Any, leave_out: tuple[str, ...] = ()) -> str:
-    """Every field of a group of the configuration with its value."""
+    """Returns every field of a group of the configuration with its value."""
     return ", ".join(f"{name} {shown(value)}" for name, value in to_dict(group).items() if name not in leave_out)
 
 
 def shown(value: Any) -> str:
-    """A value as typed for `--set`."""
+    """Returns a value as typed for `--set`."""
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"
     return str(value).lower() if value is None or isinstance(value, bool) else markdown(str(value))
@@ -290,12 +292,12 @@ def markdown(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """A text as code, or escaped where code could not hold it, as in a table."""
+    """Returns a text as code, or escaped where code could not hold it, as in a table."""
     return markdown(text) if set(text) & set("`|\\") else f"`{visible(text)}`"
 
 
 def titles_of(names: Iterable[str], config: TrialConfig) -> list[str]:
-    """The titles of tasks."""
+    """Returns the titles of tasks."""
     return [markdown(title_of(name, config.data.tasks)) for name in names]
 
 

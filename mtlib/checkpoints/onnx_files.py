@@ -23,11 +23,11 @@ from mtlib.runtime.errors import require
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 """That the extra `onnx` installs."""
 INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids")
-"""Of each input of a row, (rows, tokens) int64; those of a second and third one end in `_2` and `_3`."""
+"""Arrays of each input of a row, (rows, tokens) int64; a second and third input's names end in `_2` and `_3`."""
 TRACED, CHECKED = (7, 12, 5), (9, 3)
 """Lengths of the texts with which a model is traced, and checked, in word pieces."""
 LARGEST_DEVIATION = 1e-4
-"""Of logits from those of torch, relative to the largest logit where that is above 1."""
+"""The largest difference of logits from torch's, relative to the largest logit where it is above 1."""
 INT8_ENDING = ".int8.onnx"
 """Of the names of files with integer weights."""
 
@@ -91,7 +91,7 @@ def write_onnx(folder: Path, *, int8: bool = False) -> dict[str, float]:
 
 
 def import_onnx_runtime() -> Any:
-    """The package `onnxruntime`; ValueError if it, or what writes ONNX, is not installed."""
+    """Returns the package `onnxruntime`; ValueError if it, or what writes ONNX, is not installed."""
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -102,12 +102,12 @@ def import_onnx_runtime() -> Any:
 
 
 def arrays_of(batch: Batch) -> tuple[Tensor, ...]:
-    """The arrays of all inputs of a batch, in the order of `INPUT_NAMES`."""
+    """Returns the arrays of all inputs of a batch, in the order of `INPUT_NAMES`."""
     return tuple(getattr(inputs, name) for inputs in batch.inputs for name in INPUT_NAMES)
 
 
 def input_names(num_inputs: int) -> list[str]:
-    """The names of all arrays of rows with so many inputs."""
+    """Returns the names of all arrays of rows with so many inputs."""
     endings = ["", *(f"_{number}" for number in range(2, num_inputs + 1))]
     return [f"{name}{ending}" for ending in endings for name in INPUT_NAMES]
 
@@ -149,14 +149,15 @@ def quantise(path: Path, target: Path) -> None:
 
 
 def deviation(logits: TaskLogits, session: Any, arrays: Sequence[Tensor]) -> float:
-    """The largest difference of a file's logits from a model's, relative to the largest one above 1."""
+    """Returns the largest difference of a file's logits from a model's, relative to the largest one above 1."""
     with torch.no_grad():
         wanted = logits(*arrays)
     return float((run_session(session, arrays) - wanted).abs().max() / wanted.abs().max().clamp(min=1.0))
 
 
 def run_session(session: Any, arrays: Sequence[Tensor]) -> Tensor:
-    """The logits of a file, (rows, num_logits), opened as an `InferenceSession`; `arrays` as `arrays_of` gives them."""
+    """Returns the logits of a file, (rows, num_logits), opened as an `InferenceSession`; `arrays` as `arrays_of` gives
+    them."""
     names = [item.name for item in session.get_inputs()]  # without those that the encoder does not use
     given = dict(zip(input_names(len(arrays) // len(INPUT_NAMES)), arrays, strict=True))
     (found,) = session.run(None, {name: given[name].numpy() for name in names})

@@ -43,11 +43,11 @@ class Saver:
         return self._folder.keeps_end
 
     def is_due(self, step: int) -> bool:
-        """Whether a state should be saved after step `step` of an epoch, unless the last one is too new."""
+        """Returns whether a state should be saved after step `step` of an epoch, unless the last one is too new."""
         return step % self._folder.checkpoint_steps == 0
 
     def wants_state(self, *, always: bool = False) -> bool:
-        """Whether this worker saves a state now: `always`, or because the last one is old enough."""
+        """Returns whether this worker saves a state now: `always`, or because the last one is old enough."""
         return self._is_writer and (always or time.monotonic() - self._last >= self._folder.least_seconds)
 
     def save(self, step: int, state: State, best_epochs: Mapping[str, int]) -> None:

@@ -128,7 +128,7 @@ def room_for(what: str, tensors: Mapping[str, Tensor], root: fs.SubTreeFileSyste
 
 
 def why_full(error: BaseException) -> str | None:
-    """The system's message if an error means that there is no room for a file; None for any other error."""
+    """Returns the system's message if an error means that there is no room for a file; None for any other error."""
     if not isinstance(error, OSError | SafetensorError):
         return None
     number, text = getattr(error, "errno", None), str(error)  # safetensors has the system's words in its text only
@@ -153,13 +153,13 @@ def write_tensors(root: fs.SubTreeFileSystem, path: str, tensors: Mapping[str, T
 
 
 def load_state(folder: StateFolder) -> State | None:
-    """The newest undamaged state, or None; OSError where the storage cannot be read."""
+    """Returns the newest undamaged state, or None; OSError where the storage cannot be read."""
     found = (read_state(folder, name) for name in saved_states(folder))
     return next((state for state in found if state is not None), None)
 
 
 def newest_numbers(folder: StateFolder) -> Mapping[str, Any] | None:
-    """The numbers of the newest state whose numbers are undamaged; its tensors are not read."""
+    """Returns the numbers of the newest state whose numbers are undamaged; its tensors are not read."""
     found = (read_numbers(folder, name) for name in saved_states(folder))
     return next((numbers[1] for numbers in found if numbers is not None), None)
 
@@ -178,7 +178,7 @@ def saved_states(folder: StateFolder) -> list[str]:
 
 
 def state_files(folder: StateFolder) -> dict[str, set[str]]:
-    """The files of each folder of a state, also of those that a kill has left without numbers."""
+    """Returns the files of each folder of a state, also of those that a kill has left without numbers."""
     found: dict[str, set[str]] = {}
     for info in list_files(folder.root, ""):
         name, _, file = str(info.path).partition("/")
@@ -193,7 +193,7 @@ def whole_states(found: Mapping[str, Set[str]]) -> list[str]:
 
 
 def read_state(folder: StateFolder, name: str) -> State | None:
-    """The state in the folder of this name; None if it is missing, truncated or its checksum is wrong."""
+    """Returns the state in the folder of this name; None if it is missing, truncated or its checksum is wrong."""
     found = read_numbers(folder, name)
     if found is None:
         return None
@@ -207,7 +207,7 @@ def read_state(folder: StateFolder, name: str) -> State | None:
 
 
 def read_numbers(folder: StateFolder, name: str) -> tuple[int, Mapping[str, Any]] | None:
-    """The tensors' checksum and the numbers of a state; None if they are missing, truncated or damaged."""
+    """Returns the tensors' checksum and the numbers of a state; None if they are missing, truncated or damaged."""
     try:
         described = json.loads(read_bytes(folder.root, f"{name}/{NUMBERS_FILE}"))
         sums, numbers = described["checksums"], described["numbers"]

@@ -117,7 +117,7 @@ def sampled_round_robin(sets: StageSets, _number: int) -> Rounds:
 
 
 def sampled_counts(sets: StageSets) -> list[int]:
-    """All batches of each set but the largest, and of the largest as many as of the second largest."""
+    """Returns all batches of each set but the largest, and of the largest as many as of the second largest."""
     largest = int(np.argmax(sets.rows))
     counts = list(sets.batches)
     others = counts[:largest] + counts[largest + 1 :]
@@ -136,7 +136,7 @@ def rounds_of(counts: Sequence[int]) -> Rounds:
 
 
 def sequential(sets: StageSets, _number: int) -> Rounds:
-    """One epoch: all batches of the first set, then all of the second, and so on.
+    """Returns one epoch: all batches of the first set, then all of the second, and so on.
 
     Of `steps_per_epoch` steps each set has a share in proportion to its batches, so that no set is left out.
     """
@@ -155,7 +155,7 @@ def divide_steps(steps: int, batches: Sequence[int]) -> list[int]:
 
 
 def epoch_round_robin(sets: StageSets, number: int) -> Rounds:
-    """One epoch: the batches of a single set."""
+    """Returns one epoch: the batches of a single set."""
     position = number % len(sets.batches)
     return [(position,)] * (sets.steps_per_epoch or sets.batches[position])
 
@@ -169,7 +169,8 @@ def annealed(sets: StageSets, number: int, annealing: float) -> Rounds:
 
 
 def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
-    """One epoch of independent draws of a set each, as many as a pass over all sets has batches unless configured.
+    """Returns one epoch of independent draws of a set each, as many as a pass over all sets has batches unless
+    configured.
 
     The probability of a set is p_i = f_i N_i^exponent / sum_j f_j N_j^exponent, for N_i rows and a factor f_i.
 

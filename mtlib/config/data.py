@@ -77,7 +77,7 @@ class SourceConfig:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path stands for the files that match it."""
+    """Returns whether a path stands for the files that match it."""
     return not path.startswith(HUB_PREFIX) and any(mark in path for mark in PATTERN_MARKS)
 
 
@@ -106,7 +106,8 @@ def check_label(entry: str, task: Task) -> None:
 
 
 def as_number(text: str) -> str | float:
-    """A written value as the finite number that it is; truth values in small letters; any other text unchanged."""
+    """Returns a written value as the finite number that it is; truth values in small letters; any other text
+    unchanged."""
     number = float(text) if NUMBER.fullmatch(text) else math.nan
     if math.isfinite(number):
         return number + 0.0
@@ -114,13 +115,14 @@ def as_number(text: str) -> str | float:
 
 
 def is_usable(name: str, source: SourceConfig, tasks: Mapping[str, Task]) -> bool:
-    """Whether a source is given, not one of the further sets as they are, which are for built-in tasks alone."""
+    """Returns whether a source is given, not one of the further sets as they are, which are for built-in tasks
+    alone."""
     is_given = source != further_sets().get(name)
     return is_given or (name not in tasks and tasks.get(source.task) == TASKS[source.task])
 
 
 def further_sets() -> dict[str, SourceConfig]:
-    """The further sets of `mtlib.tasks`; they are read only where a stage names them."""
+    """Returns the further sets of `mtlib.tasks`; they are read only where a stage names them."""
     return {name: SourceConfig(**settings) for name, settings in FURTHER_SETS.items()}
 
 

@@ -32,7 +32,7 @@ class GradientMethod:
     state, tensors by name, which it changes. The trial saves the state. A stage begins with the state of the stage
     before it, unless it resets the optimizer or starts from the best weights."""
     packages: tuple[str, ...] = ()
-    """Packages that it needs besides those of this project, which an extra with the method's name installs."""
+    """Further packages that it needs, which an extra with the method's name installs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ class Head:
     is_one_number: bool = False
     """Whether it gives one number for a row whatever the task, so that the loss must need no more."""
     gives_labels: bool = False
-    """Whether a regression's output is in the scale of its labels, not in that of `target_scale`."""
+    """Whether a regression's output is in the scale of its labels and not in `target_scale`."""
     is_linear: bool = False
     """Whether a linear layer is its last part (`mtlib.model.heads.LinearHead`), which can be fitted to rows before
     training (`probe_rows`), and can read the layer that `relational_tasks` share."""

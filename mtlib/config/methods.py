@@ -74,7 +74,7 @@ SELECTION_TABLE = "SELECTION_METHODS"
 
 
 def read_methods(paths: Iterable[str | Path]) -> Methods:
-    """The built-in methods and those of some files.
+    """Adds the methods of some files to the built-in ones.
 
     Raises:
         ValueError: in one line, with the file and, where there is one, its line: it cannot be read or run, or it
@@ -91,7 +91,7 @@ def read_methods(paths: Iterable[str | Path]) -> Methods:
 
 
 def join_methods(first: Methods, second: Methods) -> Methods:
-    """The methods of the files of both; a file with the same code and name counts once."""
+    """Returns the methods of the files of both; a file with the same code and name counts once."""
     known = {(file.name, file.digest) for file in first.files}
     more = [file for file in second.files if (file.name, file.digest) not in known]
     return load_methods((*first.files, *more)) if more else first
@@ -99,7 +99,8 @@ def join_methods(first: Methods, second: Methods) -> Methods:
 
 @functools.cache
 def load_methods(files: tuple[MethodFile, ...]) -> Methods:
-    """The methods of files with these contents; each process runs a file once. Raises ValueError like `read_methods`.
+    """Returns the methods of files with these contents; each process runs a file once. Raises ValueError like
+    `read_methods`.
 
     An entry of a file takes the place of a built-in one of its name: of a sweep that began before this one was built in
     the file counts.
@@ -131,7 +132,7 @@ def load_methods(files: tuple[MethodFile, ...]) -> Methods:
 
 
 def methods_to_tree(methods: Methods) -> list[dict[str, str]]:
-    """The files of methods as plain data."""
+    """Returns the files of methods as plain data."""
     return [{"name": file.name, "source": file.source} for file in methods.files]
 
 
@@ -142,7 +143,7 @@ def methods_of_tree(tree: Mapping[str, Any]) -> Methods:
 
 
 def checked_entries(file: MethodFile, table: str, entries: Any, entry_class: type[Any]) -> Iterable[tuple[str, Any]]:
-    """The entries of a file's table by name; ValueError if they are of another kind."""
+    """Yields the entries of a file's table by name; ValueError if they are of another kind."""
     is_table = isinstance(entries, Mapping) and bool(entries)
     require(is_table, f"{file.name}: {table} must be a table of entries by name", f"{entries!r:.80}")
     for name, entry in entries.items():
@@ -182,7 +183,7 @@ def check_settings(place: str, name: str, entry: Any) -> None:
 
 
 def check_entry(place: str, entry: Any, others: Iterable[Any]) -> None:
-    """Checks what an entry says besides its settings; `others` are those of the same table."""
+    """Checks what an entry says besides its settings; `others` are the other entries of its table."""
     if isinstance(entry, Penalty):
         terms, taken = entry.terms, {term for other in others for term in other.terms} | RESERVED_TERMS
         are_words = isinstance(terms, tuple) and bool(terms) and all(isinstance(term, str) for term in terms)

@@ -66,14 +66,15 @@ def check_method_names(trial: Any, methods: Methods) -> None:
 
 
 def own_entries(methods: Methods, table: str) -> Iterable[Any]:
-    """The entries of a table that are not built in."""
+    """Returns the entries of a table that are not built in."""
     return [getattr(methods, table)[name] for own, name in methods.origins if own == table]
 
 
 def extended(
     base: Any, trial: Any, owner: Methods, further: Mapping[str, tuple[Any, Any]], **class_variables: Any
 ) -> Any:
-    """A class of the configuration with further fields, a type and a default by name, and other class variables."""
+    """Returns a class of the configuration with further fields, a type and a default by name, and other class
+    variables."""
     names = {
         "__annotations__": {name: hint for name, (hint, _) in further.items()},
         "__doc__": base.__doc__,
@@ -88,12 +89,12 @@ def extended(
 
 
 def pickled_form(own: Any, trial: Any) -> Any:
-    """What pickles an instance of an extended class: a configuration's JSON, the values of another by field."""
+    """Returns what pickles an instance of an extended class: a configuration's JSON, the values of another by field."""
     if isinstance(own, trial):
         return own.to_json()
     return {f.name: getattr(own, f.name) for f in dataclasses.fields(own)}
 
 
 def rebuild(base: Any, trial: Any, methods: Methods, form: Any) -> Any:
-    """The instance of an extended class that has this pickled form."""
+    """Returns the instance of an extended class that has this pickled form."""
     return trial.from_json(form) if base is trial else extended_classes(trial, methods)[base](**form)

@@ -18,14 +18,14 @@ NONE_WORDS = ("none", "null")
 
 @functools.cache
 def hints_of(cls: Any) -> dict[str, Any]:
-    """The types of a dataclass's fields by name."""
+    """Returns the types of a dataclass's fields by name."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
 @functools.cache
 def required_fields(cls: Any) -> tuple[str, ...]:
-    """The fields of a dataclass that have no default."""
+    """Returns the fields of a dataclass that have no default."""
     return tuple(f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING)
 
 
@@ -43,13 +43,13 @@ def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[Class], Clas
 
 
 def fields_of(settings: Iterable[Any]) -> dict[str, tuple[Any, Any]]:
-    """The fields of dataclasses of settings, for `with_fields`; None has none."""
+    """Returns the fields of dataclasses of settings, for `with_fields`; None has none."""
     classes = [cls for cls in settings if cls is not None]
     return {f.name: (hints_of(cls)[f.name], f.default) for cls in classes for f in dataclasses.fields(cls)}
 
 
 def settings_of(settings: type[Any] | None, group: Any) -> dict[str, Any]:
-    """The values that a group of the configuration has for the fields of a dataclass of settings.
+    """Returns the values that a group of the configuration has for the fields of a dataclass of settings.
 
     Raises:
         ValueError: one of them is out of range.
@@ -94,7 +94,7 @@ def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[s
 
 
 def leaf_keys(tree: Any, group: str = "") -> Iterator[str]:
-    """The dotted keys of all values in a tree of groups and lists of groups."""
+    """Yields the dotted keys of all values in a tree of groups and lists of groups."""
     for name, item in enumerate(tree) if isinstance(tree, list) else tree.items():
         items = item if isinstance(item, list) else [item]
         if items and all(isinstance(part, Mapping) for part in items):
@@ -104,7 +104,7 @@ def leaf_keys(tree: Any, group: str = "") -> Iterator[str]:
 
 
 def index_of(node: dict[str, Any] | list[Any], part: str, key: str, parent: str) -> str | int:
-    """The index in a list, or the key in a dictionary, that `part` of a dotted key stands for."""
+    """Returns the index in a list, or the key in a dictionary, that `part` of a dotted key stands for."""
     if isinstance(node, list):
         if not part.isdigit() or int(part) >= len(node):
             raise ValueError(f"{parent} has positions 0..{len(node) - 1}, got '{part}' in '{key}'")
@@ -159,7 +159,8 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
 
 
 def type_if_given(hint: Any, item: Any) -> Any:
-    """The tuple or dataclass type of a union, as `tuple[int, ...] | None`, unless `item` is one of its plain types.
+    """Returns the tuple or dataclass type of a union, as `tuple[int, ...] | None`, unless `item` is one of its plain
+    types.
 
     Plain types are text, numbers, and None with the words for it. For a mapping it is the union's mapping type, for a
     word of a `Literal` in the union that.
@@ -174,14 +175,15 @@ def type_if_given(hint: Any, item: Any) -> Any:
 
 
 def is_mapping(hint: Any) -> bool:
-    """Whether a type is a mapping."""
+    """Returns whether a type is a mapping."""
     origin = get_origin(hint)
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 @functools.cache
 def group_and_plain_types(hint: Any) -> tuple[Any, tuple[type, ...]]:
-    """The first tuple or dataclass type of a union, None without one; and the types of text and numbers in it."""
+    """Returns the first tuple or dataclass type of a union, None without one; and the types of text and numbers in
+    it."""
     found = [kind for kind in types_of(hint) if get_origin(kind) is tuple or dataclasses.is_dataclass(kind)]
     plain = tuple(kind for kind in types_of(hint) if kind in (str, int, float))
     return (found[0] if found else None), (*plain, int) if float in plain else plain
@@ -189,7 +191,7 @@ def group_and_plain_types(hint: Any) -> tuple[Any, tuple[type, ...]]:
 
 @functools.cache
 def types_of(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, or the type itself."""
+    """Returns the members of a union, or the type itself."""
     return get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 
@@ -199,7 +201,7 @@ def split_text(text: str) -> list[str]:
 
 
 def read_scalar(hint: Any, item: Any, where: str) -> Any:
-    """A number, truth value, word or None, read from text where it came as text."""
+    """Returns a number, truth value, word or None, read from text where it came as text."""
     choices = types_of(hint)
     if type(None) in choices and str(item).lower() in NONE_WORDS:
         return None
@@ -264,14 +266,14 @@ def check_value(hint: Any, item: Any, where: str) -> None:
 
 @functools.cache
 def allowed_types(hint: Any) -> tuple[type, ...]:
-    """The classes whose instances a hint allows; a whole number becomes a float."""
+    """Returns the classes whose instances a hint allows; a whole number becomes a float."""
     allowed = tuple(get_origin(kind) or kind for kind in types_of(hint))
     return (*allowed, int) if float in allowed else allowed
 
 
 @functools.cache
 def words_of(hint: Any) -> tuple[Any, ...]:
-    """The words that a `Literal`, or `Annotated[str, words]`, allows; none for other types."""
+    """Returns the words that a `Literal`, or `Annotated[str, words]`, allows; none for other types."""
     if get_origin(hint) is Annotated:
         return tuple(hint.__metadata__[0])
     return get_args(hint) if get_origin(hint) is Literal else ()

@@ -131,7 +131,7 @@ class TaskEntry:
         return TaskFiles(train=self.train, dev=self.dev, test=self.test, id_column=self.id, columns=self.columns)
 
     def task(self, name: str, own_metrics: OwnMetrics) -> Task:
-        """The definition that the keys stand for; ValueError if its kind does not have its metric."""
+        """Returns the definition that the keys stand for; ValueError if its kind does not have its metric."""
         highest = (len(self.names) or self.num_labels or 2) - 1
         return Task(
             name=name,
@@ -152,12 +152,12 @@ class TaskEntry:
 
 
 def data_tasks(folder: Path | None, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
-    """As `find_tasks`; those of the demonstration, SST, QQP and STS, where there is no data folder."""
+    """Does as `find_tasks`, and returns the demonstration's SST, QQP and STS where there is no data folder."""
     return TASKS if folder is None else find_tasks(folder, own_metrics)
 
 
 def find_tasks(folder: Path, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
-    """The tasks that a folder's `tasks.toml` defines; SST, QQP and STS where there is none.
+    """Returns the tasks that a folder's `tasks.toml` defines; SST, QQP and STS where there is none.
 
     Args:
         folder: of the data.
@@ -171,7 +171,7 @@ def find_tasks(folder: Path, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[st
 
 
 def read_task_file(path: Path, own_metrics: OwnMetrics = NO_METRICS) -> dict[str, Task]:
-    """The tasks of a `tasks.toml`, in the order of their names; arguments and errors as of `find_tasks`."""
+    """Returns the tasks of a `tasks.toml`, in the order of their names; arguments and errors as of `find_tasks`."""
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -183,7 +183,7 @@ def read_task_file(path: Path, own_metrics: OwnMetrics = NO_METRICS) -> dict[str
 
 
 def tasks_of_tree(tree: Mapping[str, Any], own_metrics: OwnMetrics = NO_METRICS) -> dict[str, Task]:
-    """The tasks of a parsed `tasks.toml`."""
+    """Returns the tasks of a parsed `tasks.toml`."""
     for key in tree:
         require_name(key, ("tasks",), "key")
     entries = tree.get("tasks", {})
@@ -199,7 +199,7 @@ def tasks_of_tree(tree: Mapping[str, Any], own_metrics: OwnMetrics = NO_METRICS)
 
 
 def task_of_entry(name: str, entry: Any, own_metrics: OwnMetrics) -> Task:
-    """The task that the keys of an entry define."""
+    """Returns the task that the keys of an entry define."""
     keys: TaskEntry = from_dict(TaskEntry, entry, f"tasks.{name}")
     try:
         return keys.task(name, own_metrics)

@@ -45,7 +45,7 @@ OPEN_GROUPS = ("data.sources",)
 
 
 def default_task_config(task: Task, task_settings: type[TaskConfig] = TaskConfig) -> TaskConfig:
-    """A task's settings, of this class, with the loss and encoding that fit it."""
+    """Returns a task's settings, of this class, with the loss and encoding that fit it."""
     return task_settings(
         loss=task.default_loss,
         target_scale="unit" if task.is_regression and task.files is not None else "raw",
@@ -57,7 +57,7 @@ def default_task_config(task: Task, task_settings: type[TaskConfig] = TaskConfig
 def default_task_configs(
     tasks: Mapping[str, Task], task_settings: type[TaskConfig] = TaskConfig
 ) -> dict[str, TaskConfig]:
-    """The settings of several tasks, by name, as `default_task_config`."""
+    """Returns the settings of several tasks, by name, as `default_task_config`."""
     return {name: default_task_config(task, task_settings) for name, task in tasks.items()}
 
 
@@ -139,7 +139,7 @@ class TrialConfig:
         return in_order({task for stage in self.stages for task in stage.tasks})
 
     def task(self, name: str) -> Task:
-        """The definition of a task."""
+        """Returns the definition of a task."""
         return self.data.tasks[name]
 
     @property
@@ -163,13 +163,14 @@ class TrialConfig:
         return LOSS_WEIGHTINGS[self.loss_weighting]
 
     def needs_whole_batches(self, stage: StageConfig) -> bool:
-        """Whether a penalty compares the rows of a batch of a stage, or their losses set the weights of a step."""
+        """Returns whether a penalty compares the rows of a batch of a stage, or their losses set the weights of a
+        step."""
         whole = [name for name in self.active_penalties if self.penalty_entry(name).needs_whole_batch]
         is_weighted = stage.sums_tasks and self.weighting_entry.function is not None
         return is_weighted or any(set(self.penalties[name].tasks) & set(stage.tasks) for name in whole)
 
     def penalty_entry(self, name: str) -> Penalty:
-        """The entry of a penalty."""
+        """Returns the entry of a penalty."""
         return self.methods.penalties[name]
 
     @property
@@ -203,11 +204,11 @@ class TrialConfig:
         return (*self.active_tasks, *sorted(extra))
 
     def task_of(self, train_set: str) -> str:
-        """The task that a set trains: itself, or that of extra data."""
+        """Returns the task that a train set belongs to."""
         return train_set if train_set in self.tasks else self.data.sources[train_set].task
 
     def set_settings(self, train_set: str) -> TaskConfig | SourceConfig:
-        """How a set is batched and drawn: its task's settings, or those of extra data."""
+        """Returns the settings by which a train set is batched and drawn: its task's, or its source's."""
         return self.tasks[train_set] if train_set in self.tasks else self.data.sources[train_set]
 
     def batch_size_of(self, train_set: str) -> int:
@@ -231,7 +232,7 @@ class TrialConfig:
         return canonical_json(tree)
 
     def to_tree(self) -> dict[str, Any]:
-        """Every field as plain data, with the files of further methods that it may name."""
+        """Returns every field as plain data, with the files of further methods that it may name."""
         files = methods_to_tree(self.methods)
         return {**to_dict(self), **({METHODS_KEY: files} if files else {})}
 
@@ -248,7 +249,7 @@ class TrialConfig:
         return config_from_tree({key: value for key, value in tree.items() if key != METHODS_KEY}, own)
 
     def override(self, changes: Mapping[str, Any]) -> "TrialConfig":
-        """A copy with dotted keys changed, e.g. `{"tasks.sst.batch_size": 8, "stages.1.epochs": 3}`.
+        """Returns a copy with dotted keys changed, e.g. `{"tasks.sst.batch_size": 8, "stages.1.epochs": 3}`.
 
         Values may be text, as typed on a command line; text is read as the field's type. They may also be groups, such
         as `StageConfig`, and lists of them.
@@ -274,14 +275,14 @@ class TrialConfig:
 
 
 def with_methods(config: TrialConfig, methods: Methods) -> TrialConfig:
-    """The same configuration, which may name these methods; ValueError if it names one that is none of them."""
+    """Returns the same configuration, which may name these methods; ValueError if it names one that is none of them."""
     if config.methods is methods:
         return config
     return TrialConfig.from_json(json.dumps({**config.to_tree(), METHODS_KEY: methods_to_tree(methods)}))
 
 
 def trial_class(methods: Methods) -> type[TrialConfig]:
-    """The class of configurations that may name these methods; of the built-in ones `TrialConfig` itself."""
+    """Returns the class of configurations that may name these methods; of the built-in ones `TrialConfig` itself."""
     if methods is BUILT_IN:
         return TrialConfig
     found: type[TrialConfig] = extended_classes(TrialConfig, methods)[TrialConfig]
@@ -289,7 +290,7 @@ def trial_class(methods: Methods) -> type[TrialConfig]:
 
 
 def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str, Any]:
-    """A configuration as plain data, without the settings of tasks and of data sets that no user's stages use.
+    """Returns a configuration as plain data, without the settings of tasks and of data sets that no user's stages use.
 
     Groups that name tasks, such as `smart.tasks`, name those alone that are trained.
 
@@ -320,7 +321,7 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
 def named_entries(
     config: TrialConfig, stages: Sequence[StageConfig] | None = None, tasks: Sequence[str] | None = None
 ) -> frozenset[tuple[str, str]]:
-    """The methods that a configuration uses, by the table of `Methods` and the name.
+    """Returns the methods that a configuration uses, by the table of `Methods` and the name.
 
     Args:
         config: any configuration.
@@ -342,7 +343,7 @@ def named_entries(
 
 
 def digests_of_used_files(config: TrialConfig, used: frozenset[tuple[str, str]], tasks: Iterable[str]) -> list[str]:
-    """The digests of the user's files that have some of these methods, or the metric of one of these tasks."""
+    """Returns the digests of the user's files that have some of these methods, or the metric of one of these tasks."""
     origins = config.methods.origins
     files = {origins[entry] for entry in used if entry in origins} | {config.task(task).metric_file for task in tasks}
     return sorted({file.digest for file in files if file is not None})
@@ -494,7 +495,7 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
 
 
 def config_from_tree(tree: Any, cls: type[TrialConfig]) -> TrialConfig:
-    """A configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
+    """Returns a configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
     require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
     tasks, definitions = tree.get("tasks", {}), task_definitions(tree.get("data", {}))
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
@@ -514,7 +515,7 @@ def config_from_tree(tree: Any, cls: type[TrialConfig]) -> TrialConfig:
 
 
 def task_definitions(data: Any) -> Mapping[str, Task]:
-    """The definitions of tasks in the group `data`, plain or built; the built-in tasks where it has none."""
+    """Returns the definitions of tasks in the group `data`, plain or built; the built-in tasks where it has none."""
     if isinstance(data, DataConfig):
         return data.tasks
     given = data.get("tasks") if isinstance(data, Mapping) else None

@@ -67,7 +67,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Returns the command line; returns the exit code."""
     return run_command(lambda: run_description(arguments))
 
 
@@ -96,7 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def describe_data(folder: Path, methods: Methods = BUILT_IN) -> Iterator[str]:
-    """What a folder holds, and what to type next; `methods` have the metrics that its tasks may have.
+    """Yields what a folder holds, and what to type next; `methods` have the metrics that its tasks may have.
 
     Raises:
         ValueError: in one line: there are no tasks, or a file of a task is missing or wrong.
@@ -132,14 +132,15 @@ def describe_data(folder: Path, methods: Methods = BUILT_IN) -> Iterator[str]:
 
 
 def config_of(tasks: Mapping[str, Task]) -> TrialConfig:
-    """A configuration that trains all of the tasks."""
+    """Returns a configuration that trains all of the tasks."""
     return TrialConfig(
         stages=(StageConfig(tasks=tuple(tasks)),), data=DataConfig(tasks=tasks), tasks=default_task_configs(tasks)
     )
 
 
 def has_files(config: TrialConfig, folder: Path, name: str) -> bool:
-    """Whether a task's train or dev file is there, or the folder that `tasks.toml` names: then a file is missing."""
+    """Returns whether a task's train or dev file is there, or the folder that `tasks.toml` names: then a file is
+    missing."""
     sources = [task_source(config, folder, name, split) for split in ("train", "dev")]
     is_own = config.task(name).files is not None
     return any(has_folder(source, folder) if is_own else is_there(source, folder) for source in sources)
@@ -152,7 +153,7 @@ def heading(task: Task) -> str:
 
 
 def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
-    """The rows of a split: how many, their labels and lengths, and those that are not used."""
+    """Yields the rows of a split: how many, their labels and lengths, and those that are not used."""
     yield f"  {table.split:<6}{counted(len(table.ids), 'row')} {origin}"
     yield f"        {describe_labels(task, table.labels)}"
     yield f"        {describe_lengths(table.texts)}"
@@ -161,7 +162,7 @@ def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
 
 
 def describe_labels(task: Task, labels: np.ndarray) -> str:
-    """How often each label occurs, or the range, mean and standard deviation of numbers."""
+    """Returns how often each label occurs, or the range, mean and standard deviation of numbers."""
     if task.is_regression:
         found = f"labels {labels.min():g} to {labels.max():g}"
         bounds = "{:g} to {:g}".format(*task.label_range)
@@ -177,7 +178,7 @@ def describe_labels(task: Task, labels: np.ndarray) -> str:
 
 
 def describe_lengths(texts: Sequence[Sequence[str]]) -> str:
-    """The numbers of words, separated by white space, of the rows' texts, of pairs both together."""
+    """Returns the numbers of words, separated by white space, of the rows' texts, of pairs both together."""
     words = np.array([sum(len(text.split()) for text in row) for row in zip(*texts, strict=True)])
     median, most = (np.quantile(words, share, method="inverted_cdf") for share in (0.5, SHARE_OF_ROWS))
     both = " of both texts" if len(texts) == 2 else ""
@@ -193,7 +194,7 @@ def describe_unused(skipped: Sequence[str], left_out: Sequence[str] = ()) -> Ite
 
 
 def describe_repeats(task: Task, table: Table) -> Iterator[str]:
-    """The texts that several rows of a split have, and examples of contradicting labels, with file and line."""
+    """Yields the texts that several rows of a split have, and examples of contradicting labels, with file and line."""
     groups = repeated_rows(table.texts)
     found = contradicting_rows(task, table.labels, groups)
     number = counted(len(groups), "pair" if len(table.texts) == 2 else "text")
@@ -205,19 +206,20 @@ def describe_repeats(task: Task, table: Table) -> Iterator[str]:
 
 
 def describe_contradiction(task: Task, table: Table, rows: Sequence[int]) -> str:
-    """Two rows with the same texts whose labels differ most from each other: their places and labels."""
+    """Returns two rows with the same texts whose labels differ most from each other: their places and labels."""
     ordered = sorted(rows, key=lambda row: table.labels[row].tolist())
     first, second = sorted((ordered[0], ordered[-1]))
     return " and ".join(f"{table.places[row]} ({row_label_text(task, table.labels[row])})" for row in (first, second))
 
 
 def row_label_text(task: Task, label: np.ndarray) -> str:
-    """A row's label as `Task.names_of`, or the number of a regression."""
+    """Returns a row's label as `Task.names_of`, or the number of a regression."""
     return f"{label:.3g}" if task.is_regression else task.names_of(label)
 
 
 def describe_constant(task: Task, train: np.ndarray, dev: np.ndarray) -> str:
-    """The values of all metrics on dev for the most frequent label, or the mean, of train; the task's own first."""
+    """Returns the values of all metrics on dev for the most frequent label, or the mean, of train; the task's own
+    first."""
     prediction = constant_prediction(task.kind, train, task.num_classes)
     several = "the labels that most rows have" if task.kind_entry.has_several_labels else ""
     what = "the mean" if task.is_regression else several or "the most frequent label"
@@ -229,7 +231,8 @@ def describe_constant(task: Task, train: np.ndarray, dev: np.ndarray) -> str:
 
 
 def describe_unknown_labels(errors: Sequence[UnknownLabelsError]) -> Iterator[str]:
-    """The labels that tasks do not have, with the number of rows, and lines for `tasks.toml` with all of them."""
+    """Yields the labels that tasks do not have, with the number of rows, and lines for `tasks.toml` with all of
+    them."""
     for task in dict.fromkeys(error.task for error in errors):
         own = [error for error in errors if error.task == task]
         counts = sum((error.counts for error in own), Counter())
@@ -246,7 +249,7 @@ def describe_unknown_labels(errors: Sequence[UnknownLabelsError]) -> Iterator[st
 
 
 def labels_line(task: Task, known: Sequence[str], added: Sequence[str]) -> str:
-    """The key `labels` of `tasks.toml` with further labels."""
+    """Returns the key `labels` of `tasks.toml` with further labels."""
     if not task.label_values:
         return f"labels = {json.dumps([*known, *added], ensure_ascii=False)}"
     pairs = [*zip(task.label_values, task.labels, strict=True), *((label, label) for label in added)]
@@ -257,7 +260,7 @@ def labels_line(task: Task, known: Sequence[str], added: Sequence[str]) -> str:
 
 
 def describe_overlap(train: Table, dev: Table) -> str:
-    """How many dev rows have their texts in a row of train, ignoring case and white space."""
+    """Returns how many dev rows have their texts in a row of train, ignoring case and white space."""
     count = int(repeats_row(dev.texts, train.texts).sum())
     what = "both texts" if len(dev.texts) == 2 else "the text"
     have = "has" if count == 1 else "have"
@@ -265,7 +268,7 @@ def describe_overlap(train: Table, dev: Table) -> str:
 
 
 def describe_test(config: TrialConfig, folder: Path, name: str) -> Iterator[str]:
-    """The rows without labels of a task's test files, if it has any."""
+    """Yields the rows without labels of a task's test files, if it has any."""
     files = config.task(name).files
     source = None if files is not None and not files.test else task_source(config, folder, name, "test")
     if source is not None and is_there(source, folder):
@@ -278,7 +281,7 @@ def describe_test(config: TrialConfig, folder: Path, name: str) -> Iterator[str]
 
 
 def next_steps(folder: Path, trained: Sequence[str]) -> Iterator[str]:
-    """A command that shows what a sweep would do; `trained` names the tasks if they are not all there."""
+    """Yields a command that shows what a sweep would do; `trained` names the tasks if they are not all there."""
     tasks = f" --set stages.0.tasks={','.join(trained)}" if trained else ""
     yield "Next: see what a sweep over three learning rates would do (without --dry-run it starts):"
     yield (

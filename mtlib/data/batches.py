@@ -85,17 +85,17 @@ def make_batch(
 
 
 def ready_for(batch: Batch, device: torch.device) -> Batch:
-    """The batch on the CPU, for a GPU in memory from which it copies while the CPU goes on."""
+    """Returns the batch on the CPU, for a GPU in memory from which it copies while the CPU goes on."""
     return with_tensors(batch, torch.Tensor.pin_memory) if device.type == "cuda" else batch
 
 
 def moved(batch: Batch, device: torch.device) -> Batch:
-    """The batch on a device; from pinned memory without waiting for the copy."""
+    """Returns the batch on a device; from pinned memory without waiting for the copy."""
     return with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
 
 
 def with_tensors(batch: Batch, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
-    """The batch with all its tensors changed."""
+    """Returns the batch with all its tensors changed."""
     names = [field.name for field in fields(Inputs)]
     inputs = tuple(replace(one, **{name: change(getattr(one, name)) for name in names}) for one in batch.inputs)
     teacher = None if batch.teacher is None else change(batch.teacher)
@@ -103,7 +103,7 @@ def with_tensors(batch: Batch, change: Callable[[torch.Tensor], torch.Tensor]) -
 
 
 def some_rows(batch: Batch, places: np.ndarray) -> Batch:
-    """The rows of a shard at these places of it, from 0, at least one; their padding stays."""
+    """Returns the rows of a shard at these places of it, from 0, at least one; their padding stays."""
     index = index_on(batch.labels.device, places)
     part = with_tensors(batch, lambda tensor: tensor[index])
     return replace(part, rows=batch.rows[places], positions=batch.positions[places])
@@ -122,7 +122,7 @@ def make_inputs(
     encoding: Encoding,
     max_length: int,
 ) -> Inputs:
-    """The inputs of the rows at `positions` with the texts `sides`, padded to the longest of all `rows`."""
+    """Returns the inputs of the rows at `positions` with the texts `sides`, padded to the longest of all `rows`."""
     template = table.template(encoding, len(sides))
     kept = table.kept_pieces(rows, sides, max_length - template.num_special)  # (sides, global rows)
     width = int(kept.sum(axis=0).max()) + template.num_special

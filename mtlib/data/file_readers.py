@@ -167,18 +167,18 @@ def errors_in_one_line(*kept: type[ValueError]) -> Iterator[None]:
 
 
 def fit_message(text: str, length: int = MAX_MESSAGE) -> str:
-    """A message with escapes for characters that cannot be printed, cut to a length."""
+    """Returns a message with escapes for characters that cannot be printed, cut to a length."""
     line = "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
     return line if len(line) <= length else f"{line[: length - 3]}..."
 
 
 def fit_name(name: str) -> str:
-    """The name of an input in messages; of a long one its end."""
+    """Returns the name of an input in messages; of a long one its end."""
     return name if len(name) <= MAX_NAME else f"...{name[3 - MAX_NAME :]}"
 
 
 def short_name(path: Path) -> str:
-    """The name of a file in messages; with its folder for TSV files, since GLUE's are all named alike."""
+    """Returns the name of a file in messages; with its folder for TSV files, since GLUE's are all named alike."""
     return fit_name(f"{path.parent.name}/{path.name}" if path.suffix == ".tsv" else path.name)
 
 
@@ -208,7 +208,8 @@ def read_csv(
 
 
 def split_records(lines: Iterator[str], name: str, delimiter: str, start: int) -> Iterator[tuple[int, list[str]]]:
-    """Every CSV record, the header included, with the line that it starts on, first `start`; [] for a blank line.
+    """Yields every CSV record, the header included, with the line that it starts on, first `start`; [] for a blank
+    line.
 
     An unclosed quotation mark runs on into the following records. It is distinguished from a quoted text of several
     lines by the tabs that it swallows; commas are no evidence, because texts contain them.
@@ -242,7 +243,8 @@ def split_records(lines: Iterator[str], name: str, delimiter: str, start: int) -
 
 
 def quote_error(where: str, line: str, header: list[str], delimiter: str, limit: str) -> str:
-    """One line about the first cell of a record's first `line` whose quotation mark is not closed at its end."""
+    """Returns one line about the first cell of a record's first `line` whose quotation mark is not closed at its
+    end."""
     cell = re.compile(rf"(?:^|{delimiter})({QUOTED}(?={delimiter}|$)|[^{delimiter}]*)")
     cells = cell.findall(line.rstrip("\r\n"))  # as written; delimiters in quoted cells separate nothing
     index = next((i for i, text in enumerate(cells) if not COMPLETE_CELL.fullmatch(text)), 0)
@@ -308,7 +310,8 @@ def parse_object(where: str, text: str) -> dict[str, Any]:
 
 
 def cell_text(where: str, column: str, value: object, *, may_be_list: bool = False) -> str:
-    """A typed value as the text that a CSV file would hold; blank for None and NaN, JSON for a list that it may be."""
+    """Returns a typed value as the text that a CSV file would hold; blank for None and NaN, JSON for a list that it may
+    be."""
     if may_be_list and isinstance(value, list):
         return json.dumps([cell_text(where, column, one) for one in value], ensure_ascii=False)
     if value is None or (isinstance(value, float | Decimal) and math.isnan(value)):
@@ -367,7 +370,7 @@ def split_lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def decode_line(where: str, data: bytes, header: list[str], delimiters: str, is_json: bool) -> str:
-    """The text of a line; ValueError that names its first byte that is not UTF-8, or zero."""
+    """Returns the text of a line; ValueError that names its first byte that is not UTF-8, or zero."""
     try:
         text = data.decode()
         position = data.find(b"\0")  # UTF-16 of English text decodes as UTF-8 with zeros between
@@ -384,7 +387,8 @@ def decode_line(where: str, data: bytes, header: list[str], delimiters: str, is_
 
 
 def next_header(lines: Iterator[str], name: str, delimiters: str) -> tuple[int, str, str]:
-    """The number of the header line, the line, and the delimiters, or the one that a line `sep=,` before it names.
+    """Returns the number of the header line, the line, and the delimiters, or the one that a line `sep=,` before it
+    names.
 
     Raises:
         ValueError: there is no header line, or the delimiter is another one.
@@ -407,17 +411,18 @@ def delimiters_text(delimiters: str) -> str:
 
 
 def lacks_header(first: Sequence[str], columns: Sequence[str], given: Sequence[Sequence[str]]) -> bool:
-    """Whether the cells of a first line are a row, and the names of the columns are those given."""
+    """Returns whether the cells of a first line are a row, and the names of the columns are those given."""
     return bool(given) and not set(columns[1:]) <= set(first)
 
 
 def choose_names(first: Sequence[str], given: Sequence[Sequence[str]]) -> list[str]:
-    """The first of the given names of columns that are as many as the cells of a first line, else the first."""
+    """Returns the first of the given names of columns that are as many as the cells of a first line, else the first."""
     return list(next((names for names in given if len(names) == len(first)), given[0]))
 
 
 def find_delimiter(text: str, delimiters: str) -> str:
-    """The first of `delimiters` in the header line outside quoted names; `NO_DELIMITER` if it is a single column."""
+    """Returns the first of `delimiters` in the header line outside quoted names; `NO_DELIMITER` if it is a single
+    column."""
     header = re.match(r"[^\r\n]*", text)
     unquoted = re.sub(QUOTED, "", header[0] if header else "")
     return next((mark for mark in delimiters if mark in unquoted), NO_DELIMITER)
@@ -464,7 +469,7 @@ def check_num_cells(where: str, header: list[str], cells: list[str]) -> None:
 
 
 def pick_cells(cells: list[str], positions: list[int | None], number: int) -> list[str]:
-    """The cells at `positions`, stripped; `number` where there is no position; all blank for a blank line."""
+    """Returns the cells at `positions`, stripped; `number` where there is no position; all blank for a blank line."""
     if not cells:
         return [""] * len(positions)
     return [str(number) if at is None else cells[at].strip() for at in positions]

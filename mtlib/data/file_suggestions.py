@@ -62,7 +62,7 @@ def near_folder(folder: Path) -> str:
 
 
 def describe_folder(folder: Path, name: str, suffixes: Collection[str]) -> str:
-    """A list of the files with these suffixes in a folder that the message calls `name`."""
+    """Returns a list of the files with these suffixes in a folder that the message calls `name`."""
     if not folder.is_dir():
         return f"there is no folder {folder}"
     found = data_files(folder, suffixes)
@@ -88,7 +88,8 @@ def sub_folders(folder: Path) -> list[Path]:
 
 
 def nearest_file(name: str, found: Iterable[str]) -> str | None:
-    """The name among `found` that is nearest to a missing one and not of another split; None if none is near."""
+    """Returns the name among `found` that is nearest to a missing one and not of another split; None if none is
+    near."""
     splits, words = split_name(name)
     near: list[tuple[float, bool, str]] = []
     for other in found:
@@ -100,7 +101,7 @@ def nearest_file(name: str, found: Iterable[str]) -> str | None:
 
 
 def split_name(name: str) -> tuple[set[str], list[str]]:
-    """The splits in a file's name, and its other words in lower case: of `SST-dev.csv` dev and `sst`."""
+    """Returns the splits in a file's name, and its other words in lower case: of `SST-dev.csv` dev and `sst`."""
     words = re.findall(r"[^\W_]+", Path(name).stem.lower())
     splits = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
     return splits, [word for word in words if word not in SPLIT_WORDS]

@@ -16,7 +16,8 @@ MAX_LABEL_BINS = 10
 
 
 def hold_out_texts(texts: Texts, share: float, strata: np.ndarray | None = None, least: int = 0) -> frozenset[str]:
-    """The normalised texts of the rows to hold out: whole groups of rows that texts connect, near a share of all.
+    """Returns the normalised texts of the rows to hold out: whole groups of rows that texts connect, near a share of
+    all.
 
     Each stratum has room for its share of rows (see `quotas`). The strata take groups in turn, the one with the fewest
     rows first, in the order of a hash of the groups' smallest text, independent of seeds and of the order of rows. A
@@ -71,7 +72,8 @@ def label_strata(labels: np.ndarray, is_regression: bool, share: float) -> np.nd
 
 
 def quotas(sizes: np.ndarray, share: float, least: int) -> list[int]:
-    """The rows to draw from each stratum: its share, rounded by the largest remainders so that the sum is right.
+    """Returns the rows to draw from each stratum: its share, rounded by the largest remainders so that the sum is
+    right.
 
     Strata of a single row come last. From one with two rows or more at least `least` are drawn, even if the sum is then
     exceeded.
@@ -90,7 +92,7 @@ def quotas(sizes: np.ndarray, share: float, least: int) -> list[int]:
 
 
 def rows_by_stratum(groups: np.ndarray, strata: np.ndarray) -> list[Counter[int]]:
-    """How many rows of each stratum each group has."""
+    """Returns how many rows of each stratum each group has."""
     found = [Counter[int]() for _ in range(groups.max() + 1)]
     for group, stratum in zip(groups.tolist(), strata.tolist(), strict=True):
         found[group][stratum] += 1
@@ -98,7 +100,7 @@ def rows_by_stratum(groups: np.ndarray, strata: np.ndarray) -> list[Counter[int]
 
 
 def share_text(texts: Texts, others: Set[str]) -> np.ndarray:
-    """Whether each row has a text that, normalised, is in `others`: (rows,) bool."""
+    """Returns whether each row has a text that, normalised, is in `others`: (rows,) bool."""
     if not others:
         return np.zeros(len(texts[0]), dtype=bool)
     found = [np.array([normalise(text) in others for text in column], dtype=bool) for column in texts]
@@ -107,12 +109,12 @@ def share_text(texts: Texts, others: Set[str]) -> np.ndarray:
 
 
 def normalise_columns(texts: Texts) -> list[list[str]]:
-    """Every text normalised."""
+    """Returns every text normalised."""
     return [[normalise(text) for text in column] for column in texts]
 
 
 def normalise(text: str) -> str:
-    """A text without differences of case and white space."""
+    """Returns a text without differences of case and white space."""
     return " ".join(text.casefold().split())
 
 
@@ -131,7 +133,7 @@ def group_rows(columns: Texts) -> np.ndarray:
 
 
 def ordered_groups(columns: Texts, groups: np.ndarray) -> list[int]:
-    """The groups in the order of the hash of their smallest text."""
+    """Returns the groups in the order of the hash of their smallest text."""
     smallest: dict[int, str] = {}
     for group, *row in zip(groups.tolist(), *columns, strict=True):
         text = min(row)

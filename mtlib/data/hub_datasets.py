@@ -62,7 +62,7 @@ def split_hub_path(path: str, split: str) -> tuple[str, str]:
 
 
 def load_split(path: str, split: str, columns: Sequence[str]) -> "Dataset":
-    """One split of the data set that a path names; a data set without splits counts as train.
+    """Returns one split of the data set that a path names; a data set without splits counts as train.
 
     `columns` are those to name in the error of a damaged file.
     """
@@ -94,7 +94,7 @@ def load_split(path: str, split: str, columns: Sequence[str]) -> "Dataset":
 
 
 def make_builder(name: str, configuration: str | None) -> "DatasetBuilder":
-    """The library's builder of a data set, for CSV files with `BLANK_ALONE`."""
+    """Returns the library's builder of a data set, for CSV files with `BLANK_ALONE`."""
     from datasets import load_dataset_builder
 
     try:
@@ -108,7 +108,7 @@ def make_builder(name: str, configuration: str | None) -> "DatasetBuilder":
 
 
 def find_fault(builder: "DatasetBuilder", columns: Sequence[str]) -> str:
-    """What is wrong in the local files of a data set, with file, row and column; empty if it is not found.
+    """Returns what is wrong in the local files of a data set, with file, row and column; empty if it is not found.
 
     The library names none of them.
     """

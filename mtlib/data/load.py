@@ -53,7 +53,8 @@ def read_all(wanted: dict[TableKey, RowSources], folder: Path) -> dict[TableKey,
 
 
 def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSources]:
-    """The sources that `read_data` reads, by (set, split): hashable, and equal exactly if the rows are the same."""
+    """Returns the sources that `read_data` reads, by (set, split): hashable, and equal exactly if the rows are the
+    same."""
     wanted: dict[TableKey, RowSources] = {}
     for task in config.active_tasks:
         augmentation = config.data.of_role("augment", task)
@@ -75,7 +76,7 @@ def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSou
 
 
 def find_held_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSources]:
-    """The sources that `read_held_out` reads, by (task, `held`); empty where nothing is held out."""
+    """Returns the sources that `read_held_out` reads, by (task, `held`); empty where nothing is held out."""
     wanted: dict[TableKey, RowSources] = {}
     for task in config.active_tasks if config.data.hold_out > 0 else ():
         own = task_source(config, folder, task, "train")
@@ -85,7 +86,7 @@ def find_held_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSo
 
 
 def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> RowSource:
-    """A task's own rows: from a source that replaces them, else in the CS224N layout, else in that of GLUE."""
+    """Returns a task's own rows: from a source that replaces them, else in the CS224N layout, else in that of GLUE."""
     for source in config.data.of_role("replace", name):
         return configured_source(config, source, split)
     for source in config.data.of_role("train", name) if split == "train" else ():
@@ -104,7 +105,7 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
 
 
 def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
-    """A task's own files or data set of a split."""
+    """Returns a task's own files or data set of a split."""
     is_drawn = split == "dev" and files.dev_share > 0
     paths, own_split = expand_home(files.paths(split)), "train" if is_drawn else split
     if paths[0].startswith(HUB_PREFIX):
@@ -127,7 +128,8 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
 
 
 def label_mapping(task: Task) -> tuple[str, ...]:
-    """The numbers of labels by value, as `Layout.labels`; by name and number where files have no values of their own.
+    """Returns the numbers of labels by value, as `Layout.labels`; by name and number where files have no values of
+    their own.
 
     By number only if no name is a number.
     """
@@ -142,7 +144,7 @@ def names_to_carry(task: Task, mapping: str) -> ClassNames | None:
 
 
 def configured_source(config: TrialConfig, name: str, split: str, prefix: str = "") -> RowSource:
-    """The file or data set of a configured source, for `split`."""
+    """Returns the file or data set of a configured source, for `split`."""
     source = config.data.sources[name]
     task = config.task(source.task)
     own_split = source.dev_split if split == "dev" else split

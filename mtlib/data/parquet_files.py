@@ -1,4 +1,4 @@
-"""Rows of cells from Arrow tables: those of Parquet files, and of the data sets that `hub_datasets` loads."""
+"""Reads rows of cells from Arrow tables: Parquet files, and the data sets that `hub_datasets` loads."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,7 +86,7 @@ def open_parquet_stream(stream: IO[bytes], name: str) -> pq.ParquetFile:
 
 
 def whole_batches(file: pq.ParquetFile, name: str, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The batches of a file; ValueError that names the rows and the column that are damaged."""
+    """Yields the batches of a file; ValueError that names the rows and the column that are damaged."""
     try:
         yield from file.iter_batches(columns=wanted)
     except (pa.ArrowException, OSError) as error:
@@ -95,7 +95,7 @@ def whole_batches(file: pq.ParquetFile, name: str, wanted: Sequence[str]) -> Ite
 
 
 def find_damage(file: pq.ParquetFile, wanted: Sequence[str]) -> str:
-    """The rows of the first row group that cannot be read, and its column."""
+    """Returns the rows of the first row group that cannot be read, and its column."""
     start = 0
     for group in range(file.num_row_groups):
         end = start + file.metadata.row_group(group).num_rows
@@ -109,8 +109,8 @@ def find_damage(file: pq.ParquetFile, wanted: Sequence[str]) -> str:
 
 
 def carried_names(schema: pa.Schema, column: str) -> tuple[str, ...]:
-    """The names that the library `datasets` has noted for the numbers of a column of class labels, or of lists of them;
-    none for others."""
+    """Returns the names that the library `datasets` has noted for the numbers of a column of class labels, or of lists
+    of them; none for others."""
     noted = (schema.metadata or {}).get(b"huggingface", b"{}")
     try:
         feature = json.loads(noted)["info"]["features"][column]
@@ -162,7 +162,7 @@ def table_rows(
 
 
 def name_classes(value: object, names: Mapping[Any, str]) -> object:
-    """A number of a class as its name, or a list of such numbers; what has no name stays."""
+    """Returns a number of a class as its name, or a list of such numbers; what has no name stays."""
     if isinstance(value, list):
         return [name_classes(one, names) for one in value]
     return names.get(value, value) if isinstance(value, int) else value
@@ -188,7 +188,7 @@ def list_from(names: Sequence[str], first: int) -> str:
 
 
 def column_values(column: pa.Array, title: str, name: str, first: int) -> list[object]:
-    """The values of a column; those of single and half precision with no more digits than they need.
+    """Returns the values of a column; floats of single and half precision have no more digits than they need.
 
     `first` is the number of the first row; ValueError names the row of a text that is not UTF-8.
     """
@@ -208,7 +208,8 @@ def column_values(column: pa.Array, title: str, name: str, first: int) -> list[o
 
 
 def value_of_json(text: str) -> object:
-    """A value of a column of several types, which the library `datasets` stores as JSON, and some texts as they are.
+    """Returns a value of a column of several types, which the library `datasets` stores as JSON, and some texts as they
+    are.
 
     A stored `null` was a text: what is missing is null in Arrow too.
     """

@@ -13,14 +13,14 @@ task's range."""
 
 
 def repeats_row(texts: Texts, others: Texts) -> np.ndarray:
-    """Whether each row has, normalised and in any order, the texts of a row among others: (rows,) bool."""
+    """Returns whether each row has, normalised and in any order, the texts of a row among others: (rows,) bool."""
     known = {tuple(sorted(row)) for row in zip(*normalise_columns(others), strict=True)}
     rows = zip(*normalise_columns(texts), strict=True)
     return np.array([tuple(sorted(row)) in known for row in rows], dtype=bool)
 
 
 def repeated_rows(texts: Texts) -> list[list[int]]:
-    """The numbers of the rows that have the same texts, normalised and in the same columns, two at least."""
+    """Returns the numbers of the rows that have the same texts, normalised and in the same columns, two at least."""
     rows_of: dict[tuple[str, ...], list[int]] = {}
     for number, row in enumerate(zip(*normalise_columns(texts), strict=True)):
         rows_of.setdefault(row, []).append(number)
@@ -28,12 +28,13 @@ def repeated_rows(texts: Texts) -> list[list[int]]:
 
 
 def contradicting_rows(task: Task, labels: np.ndarray, groups: Sequence[list[int]]) -> list[list[int]]:
-    """The groups of `repeated_rows` whose labels differ, numbers by more than `TOLERATED_SHARE` of their range."""
+    """Returns the groups of `repeated_rows` whose labels differ, numbers by more than `TOLERATED_SHARE` of their
+    range."""
     tolerance = tolerated_difference(task)
     return [rows for rows in groups if np.ptp(labels[rows], axis=0).max() > tolerance]
 
 
 def tolerated_difference(task: Task) -> float:
-    """The most by which labels of the same texts may differ; 0 for classes."""
+    """Returns the most by which labels of the same texts may differ; 0 for classes."""
     low, high = task.label_range
     return TOLERATED_SHARE * (high - low) if task.is_regression else 0.0

@@ -55,7 +55,7 @@ class Layout:
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The column of the label, or those of indicators."""
+        """Names the column of the label, or the columns of 0 and 1 where there is one for each label."""
         return self.indicator_columns or (self.label_column,)
 
     @property
@@ -99,7 +99,7 @@ class LabelReader:
         """Of the first label that the task lacks the row, the value, and what the mapping makes of it."""
 
     def read(self, where: str, cells: Sequence[str]) -> RowLabel | None:
-        """The label in a row's cells; None if the mapping leaves it out or the task lacks it, which is counted.
+        """Returns the label in a row's cells; None if the mapping leaves it out or the task lacks it, which is counted.
 
         Args:
             where: the row, for messages.
@@ -142,7 +142,7 @@ class LabelReader:
 
 
 def read_teacher(where: str, columns: Sequence[str], cells: Sequence[str]) -> list[float]:
-    """A teacher's logits, a number in each cell; ValueError if one is none."""
+    """Returns a teacher's logits, a number in each cell; ValueError if one is none."""
     values = [as_number(cell) for cell in cells]
     for column, cell, value in zip(columns, cells, values, strict=True):
         require(isinstance(value, float), f"{where}: column {column} must be a number", cell[:MAX_QUOTED_VALUE])
@@ -166,7 +166,7 @@ def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
 
 
 def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
-    """One line per label outside the mapping with its number of rows."""
+    """Returns one line per label outside the mapping with its number of rows."""
     shown = counts.most_common(MAX_LISTED_LABELS)
     lines = [f"{name}: {rows_text(count)} {column} {label}, which labels does not name" for label, count in shown]
     if rest := counts.total() - sum(count for _, count in shown):
@@ -179,7 +179,7 @@ def rows_text(count: int) -> str:
 
 
 def label_number(cell: str, task: Task) -> float:
-    """The label in `cell`; NaN unless it is in the task's range, and whole for classes.
+    """Returns the label in `cell`; NaN unless it is in the task's range, and whole for classes.
 
     A bound that was rounded to single precision, as labels are, is the bound.
     """
@@ -191,7 +191,8 @@ def label_number(cell: str, task: Task) -> float:
 
 
 def describe_unknown(where: str, value: str, label: str | None, task: Task, layout: Layout, num_unknown: int) -> str:
-    """A line about the first value that is no label of a task; `label` is what a mapping makes of it, if it has it."""
+    """Returns a line about the first value that is no label of a task; `label` is what a mapping makes of it, if it has
+    it."""
     shown, column = (value if label is None else label)[:MAX_QUOTED_VALUE], layout.label_column
     others = f" ('python -m mtlib.data DIR' lists all {num_unknown} unknown labels)" if num_unknown > 1 else ""
     if label is None:
@@ -205,7 +206,7 @@ def describe_unknown(where: str, value: str, label: str | None, task: Task, layo
 
 
 def split_labels(where: str, cell: str) -> list[str]:
-    """The labels in a cell: a JSON list, `[]` for none, or texts with commas between."""
+    """Returns the labels in a cell: a JSON list, `[]` for none, or texts with commas between."""
     if not cell.startswith("["):
         return [part.strip() for part in cell.split(",")]
     try:

@@ -73,7 +73,7 @@ RowSources = tuple[RowSource, ...]
 
 
 def describe_sources(sources: RowSources) -> str:
-    """The files of a table, and the tasks of which rows are held out."""
+    """Says which files a table is read from, and for which tasks rows are held out."""
     paths, hold_out = ", ".join(path for source in sources for path in source.paths), sources[0].hold_out
     return (
         paths if hold_out is None else f"{paths}; held out: {' '.join(source.task.name for source in hold_out.sources)}"
@@ -101,18 +101,18 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
 
 
 def file_split(source: RowSource) -> str:
-    """The split of the task's files that the rows of a source are taken from."""
+    """Returns the split of the task's files that the rows of a source are taken from."""
     return source.split if source.split in ("dev", "test") and not source.dev_share else "train"
 
 
 def is_own(source: RowSource) -> bool:
-    """Whether a source's files are those that `tasks.toml` names."""
+    """Returns whether a source's files are those that `tasks.toml` names."""
     files = source.task.files
     return files is not None and source.paths == expand_home(files.paths(file_split(source)))
 
 
 def key_of(source: RowSource) -> str:
-    """The key of `tasks.toml` that names the files of a task's own source."""
+    """Returns the key of `tasks.toml` that names the files of a task's own source."""
     return f"tasks.{source.task.name}.{file_split(source)}"
 
 
@@ -122,22 +122,22 @@ def expand_home(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_there(source: RowSource, folder: Path) -> bool:
-    """Whether some file of a source is there; a data set of Hugging Face always is."""
+    """Returns whether some file of a source is there; a data set of Hugging Face always is."""
     return is_hub(source) or any(find_matching(path, folder) for path in source.paths)
 
 
 def has_folder(source: RowSource, folder: Path) -> bool:
-    """Whether the folder of some file of a source is there; a data set of Hugging Face always is."""
+    """Returns whether the folder of some file of a source is there; a data set of Hugging Face always is."""
     return is_hub(source) or any(folder_of(path, folder).is_dir() for path in source.paths)
 
 
 def folder_of(path: str, folder: Path) -> Path:
-    """The innermost folder of a file, or of the files that match a pattern, that no pattern stands for."""
+    """Returns the innermost folder of a file, or of the files that match a pattern, that no pattern stands for."""
     return next(folder / place for place in PurePath(path).parents if not is_pattern(str(place)))
 
 
 def files_of(source: RowSource, folder: Path) -> list[Path]:
-    """The files of a source: those that match a pattern in the order of their names.
+    """Returns the files of a source: those that match a pattern in the order of their names.
 
     Raises:
         ValueError: none matches, or they differ in their suffix.
@@ -153,7 +153,8 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
 
 
 def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
-    """The files that match a pattern, by name; ValueError that lists what there is instead if there are none."""
+    """Returns the files that match a pattern, by name; ValueError that lists what there is instead if there are
+    none."""
     found = find_matching(pattern, folder)
     if not found:
         place = folder_of(pattern, folder)
@@ -163,13 +164,13 @@ def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
 
 
 def find_matching(path: str, folder: Path) -> list[str]:
-    """The files that a path or pattern stands for, by name; none if it is not there."""
+    """Returns the files that a path or pattern stands for, by name; none if it is not there."""
     matching = glob.glob(path, root_dir=folder, recursive=True) if is_pattern(path) else [path]  # noqa: PTH207 - absolute ones too
     return sorted(name for name in matching if (folder / name).is_file())
 
 
 def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, Table]:
-    """Reads tables: the rows of a first source, then those of the others. Each file is read once.
+    """Reads tables: the rows of a first source, then the others' rows. Each file is read once.
 
     Raises:
         ValueError: in one line. A file cannot be used (see `read_file`, `read_hub_data` and `make_table`); no row of
@@ -192,24 +193,24 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
 
 
 def without_hold_out(source: RowSource) -> RowSource:
-    """A source's own rows, before others take some away."""
+    """Returns a source's own rows, before others take some away."""
     return dataclasses.replace(
         source, split="train" if source.split == HELD else source.split, hold_out=None, drawn_dev=()
     )
 
 
 def train_of(source: RowSource) -> RowSource:
-    """The train rows beside the dev rows that are drawn from the same files."""
+    """Returns the train rows beside the dev rows that are drawn from the same files."""
     return dataclasses.replace(without_hold_out(source), split="train")
 
 
 def undrawn(source: RowSource) -> RowSource:
-    """All rows of a source's files or data set."""
+    """Returns all rows of a source's files or data set."""
     return dataclasses.replace(train_of(source), dev_share=0.0) if source.dev_share else without_hold_out(source)
 
 
 def read_sources(sources: Iterable[RowSource], folder: Path) -> dict[RowSource, Table]:
-    """All rows of each source; UnknownLabelsError with the unknown labels of all of them."""
+    """Returns all rows of each source; UnknownLabelsError with the unknown labels of all of them."""
     read, unknown = dict[RowSource, Table](), list[UnknownLabelsError]()
     for source in dict.fromkeys(sources):
         try:
@@ -230,7 +231,7 @@ def read_all_rows(source: RowSource, folder: Path) -> Table:
 
 
 def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], list[str]]:
-    """The texts of a source without labels, one list per column, and one line per unusable row."""
+    """Returns the texts of a source without labels, one list per column, and one line per unusable row."""
     columns = source.layout.unlabelled_columns
     texts, skipped = [list[str]() for _ in columns[1:]], list[str]()
     for where, cells in read_cells(source, columns, folder):
@@ -285,17 +286,17 @@ def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iter
 
 
 def list_column(source: RowSource) -> str:
-    """The column that may hold lists: that of several labels."""
+    """Names the column that may hold lists, which is the label's where a row has several."""
     return source.layout.label_column if source.task.kind_entry.has_several_labels else ""
 
 
 def is_hub(source: RowSource) -> bool:
-    """Whether rows are those of a Hugging Face data set."""
+    """Returns whether rows come from a Hugging Face data set."""
     return source.paths[0].startswith(HUB_PREFIX)
 
 
 def resolve_hub_path(path: str, folder: Path) -> str:
-    """An `hf://` path, absolute if the data folder holds a folder of that name."""
+    """Returns an `hf://` path, absolute if the data folder holds a folder of that name."""
     name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
     local = folder / name
     return f"{HUB_PREFIX}{local.absolute()}{mark}{configuration}" if local.is_dir() else path
@@ -304,7 +305,7 @@ def resolve_hub_path(path: str, folder: Path) -> str:
 def texts_to_draw(
     table: Table, share: float, key: str, strata: np.ndarray | None = None, least: int = 0
 ) -> frozenset[str]:
-    """The texts of the rows to draw from a table, as `hold_out_texts`; ValueError if there are none."""
+    """Returns the texts of the rows to draw from a table, as `hold_out_texts`; ValueError if there are none."""
     texts = hold_out_texts(table.texts, share, strata, least)
     rule = f"{short_name(table.path)}: {key} must hold out at least one whole group of rows that share texts"
     require(bool(texts), rule, f"{share:g} of {len(table.ids)} rows")
@@ -312,14 +313,16 @@ def texts_to_draw(
 
 
 def draw_dev(source: RowSource, table: Table) -> frozenset[str]:
-    """The texts of the dev rows to draw from all rows of a task, stratified; of classes at least one row each."""
+    """Returns the texts of the dev rows to draw from all rows of a task, stratified; of classes at least one row
+    each."""
     is_regression, share = source.task.is_regression, source.dev_share
     strata = label_strata(table.labels, is_regression, share)
     return texts_to_draw(table, share, f"tasks.{source.task.name}.dev", strata, least=0 if is_regression else 1)
 
 
 def take_own_rows(source: RowSource, table: Table, drawn: Mapping[RowSource, frozenset[str]]) -> Table:
-    """The train or the dev rows from all rows of a source; `drawn` has the texts of the dev rows by train source."""
+    """Returns the train or the dev rows from all rows of a source; `drawn` has the texts of the dev rows by train
+    source."""
     if not source.dev_share:
         return table
     is_dev = share_text(table.texts, drawn[train_of(source)])
@@ -334,7 +337,8 @@ def select_rows(
     held: Mapping[tuple[RowSource, float], frozenset[str]],
     drawn: Mapping[RowSource, frozenset[str]],
 ) -> Table:
-    """The rows of a source from its own rows; train rows that share a text with others that are set apart are counted.
+    """Returns the rows of a source from its own rows; train rows that share a text with others that are set apart are
+    counted.
 
     `held` has the normalised texts of the held-out rows by source and share, `drawn` those of dev rows by source.
     """
@@ -361,7 +365,7 @@ def select_rows(
 
 
 def pick_rows(table: Table, rows: np.ndarray) -> Table:
-    """The rows with these numbers, in their order, of a table without augmentation."""
+    """Returns the rows with these numbers, in their order, of a table without augmentation."""
     return dataclasses.replace(
         table,
         ids=[table.ids[row] for row in rows],
@@ -374,7 +378,7 @@ def pick_rows(table: Table, rows: np.ndarray) -> Table:
 
 
 def join_tables(tables: list[Table]) -> Table:
-    """A task's own train rows, followed by augmentation."""
+    """Returns a task's own train rows, followed by augmentation."""
     own, *added = tables
     if not added:
         return own
@@ -393,7 +397,8 @@ def join_tables(tables: list[Table]) -> Table:
 
 
 def join_teachers(tables: Sequence[Table]) -> np.ndarray | None:
-    """The teachers' logits of tables one after the other, NaN for the rows of a table without; None without any."""
+    """Returns the teachers' logits of tables one after the other, NaN for the rows of a table without; None without
+    any."""
     width = next((table.teacher.shape[1] for table in tables if table.teacher is not None), None)
     if width is None:
         return None

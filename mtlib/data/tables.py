@@ -46,7 +46,7 @@ class Table:
 
 @errors_in_one_line(UnknownLabelsError)
 def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:
-    """A table of the usable rows, at least one, of cells in the order of `layout.columns`.
+    """Returns a table of the usable rows, at least one, of cells in the order of `layout.columns`.
 
     Rows with a blank id, text or label are skipped; `path` is for messages and the table.
 
@@ -97,7 +97,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
 
 
 def describe_blank(where: str, columns: Sequence[str], cells: Sequence[str]) -> str:
-    """A line that names the blank cells of a row."""
+    """Returns a line that names the blank cells of a row."""
     blank = [column for column, cell in zip(columns, cells, strict=True) if not cell]
     return f"{where}: {' and '.join(blank)} {'is' if len(blank) == 1 else 'are'} blank"
 
@@ -115,7 +115,7 @@ def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
 
 
 def prefixed_table(table: Table, prefix: str) -> Table:
-    """The table with a prefix before each of its texts; itself where it is empty."""
+    """Returns the table with a prefix before each of its texts; itself where it is empty."""
     if not prefix:
         return table
     return replace(table, texts=tuple([f"{prefix}{text}" for text in texts] for texts in table.texts))

@@ -104,7 +104,7 @@ class TokenTable:
         return truncate_longest_first(lengths, budget)
 
     def template(self, encoding: Encoding, num_texts: int) -> Template:
-        """The special tokens around the one text or both texts of an input."""
+        """Returns the special tokens around the one text or both texts of an input."""
         if num_texts == 1:
             return self.special.single
         return self.special.pair_without_separator if encoding == "cross_no_separator" else self.special.pair
@@ -189,7 +189,7 @@ def column_of(labels: np.ndarray) -> pa.Array:
 
 
 def array_of(column: pa.Array) -> np.ndarray:
-    """The inverse of `column_of`, without a copy."""
+    """Returns the inverse of `column_of`, without a copy."""
     if not pa.types.is_fixed_size_list(column.type):
         return np.asarray(column.to_numpy())
     return np.asarray(column.flatten().to_numpy()).reshape(-1, column.type.list_size)
@@ -218,7 +218,7 @@ def publish_cache(built: Path, path: Path, aside: Path) -> None:
 
 
 def open_cache(folder: Path) -> pa.Table | None:
-    """The table in a cache folder, mapped into memory; None if it is missing or its checksum is wrong."""
+    """Returns the table in a cache folder, mapped into memory; None if it is missing or its checksum is wrong."""
     try:
         if (folder / CHECKSUM_NAME).read_bytes() != file_sha256(folder / TOKENS_NAME).encode():
             return None

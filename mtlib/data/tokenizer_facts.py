@@ -48,7 +48,7 @@ class SpecialTokens:
 
 
 def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
-    """The special tokens of a tokenizer, found by encoding two short texts.
+    """Returns the special tokens of a tokenizer, found by encoding two short texts.
 
     Raises:
         ValueError: the tokenizer has no padding token, or finds nothing in a text.
@@ -71,7 +71,7 @@ def word_pieces(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
 
 
 def is_read_last(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether a tokenizer puts [CLS] at the end of a text (XLNet) instead of its start.
+    """Returns whether a tokenizer puts [CLS] at the end of a text (XLNet) instead of its start.
 
     The backend is used because calling the tokenizer would change its truncation settings, which are saved with it.
     """
@@ -112,7 +112,7 @@ def truncate_longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:
 
 
 def find_template(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> Template:
-    """The special tokens before, between and after the word pieces of `texts`.
+    """Returns the special tokens before, between and after the word pieces of `texts`.
 
     Segment ids are requested explicitly: ALBERT's tokenizer and the generic one of transformers 5 omit them otherwise.
     """

@@ -40,7 +40,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Returns the command line; returns the exit code."""
     return run_command(lambda: run_demo(arguments))
 
 
@@ -68,7 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def summary_lines(folder: Path) -> Iterator[str]:
-    """The files that were written, and a command that trains on them."""
+    """Yields the files that were written, and a command that trains on them."""
     for name, num_rows in NUM_ROWS.items():
         for split in ("train", "dev", "test"):
             yield f"{folder / 'data' / TASKS[name].file_name(split)}: {num_rows[split]} rows"

@@ -51,7 +51,8 @@ BERT_NAMES = {
 
 
 def make_weights(vocabulary: list[str], seed: int) -> WeightArrays:
-    """All weights by BERT's names, fp32; rounded, so that machines whose last digits differ give the same encoder."""
+    """Returns all weights by BERT's names, fp32; rounded, so that machines whose last digits differ give the same
+    encoder."""
     stream = np.random.default_rng(seed)
     weights = embedding_weights(vocabulary, stream)
     for number, layer in enumerate((neighbour_layer(stream), match_layer(stream), gather_layer(stream))):
@@ -104,7 +105,7 @@ def normal(stream: Generator, *shape: int, scale: float = 1.0) -> Array:
 
 
 def blend(parts: Mapping[float, Array]) -> Array:
-    """A weighted sum of vectors; the keys are their shares of its squared length."""
+    """Returns a weighted sum of vectors; the keys are their shares of its squared length."""
     blended: Array = np.sum([np.sqrt(share) * vector for share, vector in parts.items()], axis=0)
     return blended
 
@@ -117,7 +118,7 @@ def equal_halves(vectors: Array) -> Array:
 
 
 def neighbour_layer(stream: Generator) -> WeightArrays:
-    """The first layer: the words at -1, -2 and +1, and the conjunction before."""
+    """Returns the first layer: the words at -1, -2 and +1, and the conjunction before."""
     layer = initial_layer(stream)
     for head, distance in enumerate(NEIGHBOUR_DISTANCES):
         attend_to_distance(layer, head, distance)
@@ -152,7 +153,8 @@ def attend_to_conjunction(layer: WeightArrays, head: int) -> None:
 
 
 def match_layer(stream: Generator) -> WeightArrays:
-    """The second layer: each word's match in the other text, if there is one, and the difference of their contexts."""
+    """Returns the second layer: each word's match in the other text, if there is one, and the difference of their
+    contexts."""
     layer = initial_layer(stream)
     for head in (0, 1):
         attend_to_match(layer, head)
@@ -196,7 +198,7 @@ def take_absolute_difference(layer: WeightArrays, stream: Generator) -> None:
 
 
 def gather_layer(stream: Generator) -> WeightArrays:
-    """The third layer: the mean of all words' comparisons, and random mixtures of everything."""
+    """Returns the third layer: the mean of all words' comparisons, and random mixtures of everything."""
     layer = initial_layer(stream)
     for head in range(NUM_HEADS):
         add_random_attention(layer, head, stream)
@@ -221,12 +223,12 @@ def add_random_attention(layer: WeightArrays, head: int, stream: Generator) -> N
 
 
 def head_rows(head: int) -> slice:
-    """The rows of an attention head in queries, keys and values."""
+    """Returns the rows of an attention head in queries, keys and values."""
     return slice(head * HEAD_SIZE, (head + 1) * HEAD_SIZE)
 
 
 def initial_layer(stream: Generator) -> WeightArrays:
-    """A layer with BERT's initial weights: N(0, .02), biases 0, norms 1."""
+    """Returns a layer with BERT's initial weights: N(0, .02), biases 0, norms 1."""
     layer: WeightArrays = {}
     for name in BERT_NAMES:
         size, is_norm = INTERMEDIATE_SIZE if name == "inner" else HIDDEN_SIZE, name.endswith("norm")

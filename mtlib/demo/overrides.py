@@ -49,13 +49,13 @@ def demo_overrides(config: TrialConfig) -> dict[str, object]:
 
 
 def task_in(key: str) -> str | None:
-    """The task that a dotted key is about; None for a key of the whole configuration."""
+    """Returns the task that a dotted key is about; None for a key of the whole configuration."""
     group, _, rest = key.partition(".")
     return rest.split(".")[0] if group == "tasks" else None
 
 
 def demo_stages(stages: Sequence[StageConfig]) -> tuple[StageConfig, ...]:
-    """The same stages and orders with fewer and shorter epochs, for seconds of training."""
+    """Returns the same stages and orders with fewer and shorter epochs, for seconds of training."""
     return tuple(
         dataclasses.replace(stage, epochs=demo_epochs(stage, index == len(stages)), steps_per_epoch=demo_steps(stage))
         for index, stage in enumerate(stages, start=1)

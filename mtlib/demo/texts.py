@@ -66,7 +66,7 @@ SLOT_WEIGHTS = {"a": 1.5, "v": 1.5, "b": 1.25, "p": 0.75}
 
 
 def write_review(random: Random) -> tuple[tuple[str, ...], float]:
-    """A film review and its sentiment, 0 (very negative) to 4 (very positive), each as likely as the others."""
+    """Returns a film review and its sentiment, 0 (very negative) to 4 (very positive), each as likely as the others."""
     wanted = random.choice((-2, -1, 0, 1, 2))
     clause = write_clause(random, wanted)
     text = extend_clause(random, random.choice(REVIEWS), clause, wanted)
@@ -80,7 +80,8 @@ REVIEWS = ("alone", "alone", "and", "but", "although")
 
 
 def extend_clause(random: Random, form: str, clause: str, value: int) -> str:
-    """A review of sentiment `value` from its main clause: all of it, or the part after `but` or before `although`."""
+    """Returns a review of sentiment `value` from its main clause: all of it, or the part after `but` or before
+    `although`."""
     if form == "alone":
         return clause
     if form == "and":
@@ -91,7 +92,7 @@ def extend_clause(random: Random, form: str, clause: str, value: int) -> str:
 
 
 def write_clause(random: Random, value: int) -> str:
-    """A clause such as `the plot is not very good` whose sentiment is `value`, -2..2."""
+    """Returns a clause such as `the plot is not very good` whose sentiment is `value`, -2..2."""
     predicate = write_predicate(random, random.choice(PREDICATES[abs(value)]), value)
     return f"the {random.choice(words.ASPECTS)} {random.choice(('is', 'seems'))} {predicate}"
 
@@ -105,7 +106,7 @@ PREDICATES = {
 
 
 def write_predicate(random: Random, form: str, value: int) -> str:
-    """A predicate such as `not very good` whose sentiment is `value`."""
+    """Returns a predicate such as `not very good` whose sentiment is `value`."""
     if form == "strengthened":
         return f"{random.choice(words.STRENGTHENERS)} {adjective(random, value // 2)}"
     if form == "weakened":
@@ -127,7 +128,7 @@ def adjective(random: Random, value: int) -> str:
 
 
 def write_questions(random: Random) -> tuple[tuple[str, ...], float]:
-    """Two questions and whether they are duplicates, 0 or 1, each as likely as the other."""
+    """Returns two questions and whether they are duplicates, 0 or 1, each as likely as the other."""
     frame = random.choice(QUESTIONS)
     meaning = draw_meaning(random, frame)
     is_duplicate = random.random() < 0.5
@@ -145,7 +146,7 @@ def change_question(random: Random, frame: Frame, meaning: Meaning) -> Meaning:
 
 
 def write_headlines(random: Random) -> tuple[tuple[str, ...], float]:
-    """Two headlines and their similarity, 0 to 5 in steps of .2, which grows with the slots that agree."""
+    """Returns two headlines and their similarity, 0 to 5 in steps of .2, which grows with the slots that agree."""
     meaning = draw_meaning(random, HEADLINE)
     other, score = meaning, 5.0
     for slot in random.sample(list(SLOT_WEIGHTS), random.randrange(len(SLOT_WEIGHTS) + 1)):
@@ -169,7 +170,7 @@ def change_headline(random: Random, meaning: Meaning, slot: str) -> tuple[Meanin
 
 
 def draw_meaning(random: Random, frame: Frame) -> Meaning:
-    """A different concept for each slot."""
+    """Returns a different concept for each slot."""
     meaning: Meaning = {}
     for slot, concepts in frame.slots.items():
         meaning[slot] = random.choice([concept for concept in concepts if concept not in meaning.values()])
@@ -181,7 +182,7 @@ def replace_slot(random: Random, frame: Frame, meaning: Meaning, slot: str) -> M
 
 
 def known_words() -> list[str]:
-    """Every word and punctuation mark of the corpus, in lower case, sorted."""
+    """Returns every word and punctuation mark of the corpus, in lower case, sorted."""
     tables = [*(table for frame in (*QUESTIONS, HEADLINE) for table in frame.slots.values())]
     forms = [form for table in tables for concept in table for name in concept for form in name]
     wordings = [re.sub(r"{.*?}", "", wording) for frame in (*QUESTIONS, HEADLINE) for wording in frame.wordings]
@@ -192,12 +193,12 @@ def known_words() -> list[str]:
 
 
 def realize_meaning(random: Random, frame: Frame, meaning: Meaning) -> str:
-    """A random wording of a meaning."""
+    """Returns a random wording of a meaning."""
     chosen: dict[str, Word] = {slot: random.choice(concept) for slot, concept in meaning.items()}
     return random.choice(frame.wordings).format(**chosen)
 
 
 def capitalise(text: str) -> str:
-    """The text with a capital at its start, `I` in capitals, and no space before punctuation."""
+    """Returns the text with a capital at its start, `I` in capitals, and no space before punctuation."""
     tidy = re.sub(r" (?=[?,])", "", text).replace(" i ", " I ")
     return tidy[0].upper() + tidy[1:]

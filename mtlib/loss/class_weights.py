@@ -11,7 +11,8 @@ from mtlib.data.token_cache import Corpus
 
 
 def all_class_weights(config: TrialConfig, corpus: Corpus, device: torch.device) -> Mapping[str, Tensor]:
-    """The weights of each active task that has `class_weights`, by its own train rows; shapes as in `class_weights`."""
+    """Returns the weights of each active task that has `class_weights`, by its own train rows; shapes as in
+    `class_weights`."""
     found = {}
     for name in config.active_tasks:
         setting, table = config.tasks[name].class_weights, corpus[name, "train"]
@@ -46,7 +47,7 @@ def balanced_weights(labels: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 def weights_of_labels(weights: Tensor, labels: Tensor) -> Tensor:
-    """The weight of each label, of the shape of `labels`: (rows,), or (rows, num_classes) of several labels."""
+    """Returns the weight of each label, of the shape of `labels`: (rows,), or (rows, num_classes) of several labels."""
     if labels.ndim == 1:
         return weights[labels.long()]
     absent, present = weights.unbind(dim=1)

@@ -58,7 +58,7 @@ class CleanPass:
         return output.logits
 
     def some_rows(self, places: np.ndarray) -> "CleanPass":
-        """The part of the shard's rows at these places of it, from 0, at least one."""
+        """Returns the part of the shard's rows at these places of it, from 0, at least one."""
         index = index_on(self.batch.labels.device, places)
         output = Output(
             logits=self.output.logits[index],
@@ -68,7 +68,7 @@ class CleanPass:
         return replace(self, batch=some_rows(self.batch, places), output=output)
 
     def again(self) -> "CleanPass":
-        """A further clean pass of the rows, with new dropout masks and embeddings."""
+        """Returns a further clean pass of the rows, with new dropout masks and embeddings."""
         return clean_pass(self.config, self.model, self.teacher, self.batch, self.place, keep=True)
 
 
@@ -80,7 +80,7 @@ def clean_pass(
     place: Place,
     keep: bool,
 ) -> CleanPass:
-    """The clean pass of a batch, with its embeddings if they are to be kept."""
+    """Returns the clean pass of a batch, with its embeddings if they are to be kept."""
     device = batch.labels.device
     state = random_state(device)
     with autocast(config, device):
@@ -91,5 +91,5 @@ def clean_pass(
 
 
 def autocast(config: TrialConfig, device: torch.device) -> torch.autocast:
-    """The context in which matrix products run in the configured precision."""
+    """Returns the context in which matrix products run in the configured precision."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.precision == "bf16")

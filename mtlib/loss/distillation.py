@@ -28,7 +28,8 @@ def distillation_penalty(clean: CleanPass, settings: DistillationConfig) -> tupl
 
 
 def label_weights(config: TrialConfig, batch: Batch) -> Tensor | None:
-    """The factor of each row's loss from its label, (rows,): `label_weight` where it has a teacher, else 1; None for 1.
+    """Returns the factor of each row's loss from its label, (rows,): `label_weight` where it has a teacher, else 1;
+    None for 1.
 
     The teacher counts where the term is on.
     """
@@ -40,5 +41,5 @@ def label_weights(config: TrialConfig, batch: Batch) -> Tensor | None:
 
 
 def has_logits(teacher: Tensor) -> Tensor:
-    """Whether each row has a teacher, (rows,), by the logits of a batch, (rows, num_logits)."""
+    """Returns whether each row has a teacher, (rows,), by the logits of a batch, (rows, num_logits)."""
     return ~teacher.isnan().any(dim=1)

@@ -11,7 +11,7 @@ from mtlib.kinds import KINDS, Kind
 
 
 def symmetric_divergence(kind: Kind, first: Tensor, second: Tensor) -> Tensor:
-    """A symmetric divergence of two predictions, zero exactly when they are equal.
+    """Returns a symmetric divergence of two predictions, zero exactly when they are equal.
 
     Of probabilities: KL(Q, P) + KL(P, Q), the distribution on the left of each held fixed. Its gradient reaches both
     predictions and, when they are close, is half that of the sum with nothing held fixed. It is computed as

@@ -34,7 +34,7 @@ of the combination, (tasks,)."""
 def weighting_of(
     config: TrialConfig, tasks: Sequence[str], parameters: Sequence[str], state: dict[str, Tensor]
 ) -> Weighting:
-    """The configured gradient method, which must have a function, with its settings.
+    """Returns the configured gradient method, which must have a function, with its settings.
 
     Args:
         config: names the method.
@@ -61,7 +61,7 @@ def weighting_of(
 def gradients_by_task(
     objective: nn.Module, parameters: Sequence[nn.Parameter], batches: Sequence[Batch], places: Sequence[Place]
 ) -> tuple[list[Gradients], Tensor]:
-    """The gradient of each task's part of a step, by an objective that may be wrapped.
+    """Returns the gradient of each task's part of a step, by an objective that may be wrapped.
 
     `batches` are this worker's shard of each batch of the step; those of one task give one gradient.
 
@@ -84,18 +84,18 @@ def gradients_by_task(
 
 
 def without_averaging(objective: nn.Module) -> contextlib.AbstractContextManager[None]:
-    """The context in which an objective that may be wrapped leaves gradients on their worker."""
+    """Returns the context in which an objective that may be wrapped leaves gradients on their worker."""
     return getattr(objective, "no_sync", contextlib.nullcontext)()
 
 
 def add_gradients(first: Gradients, second: Gradients) -> Gradients:
-    """The sum of two parts of a task's gradient, which reach the same parameters."""
+    """Returns the sum of two parts of a task's gradient, which reach the same parameters."""
     pairs = zip(first, second, strict=True)
     return [None if one is None or other is None else one + other for one, other in pairs]
 
 
 def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
-    """One gradient per parameter from those of the tasks.
+    """Combines the tasks' gradients to one for each parameter.
 
     Args:
         weigh: the method, as `weighting_of` gives it.
@@ -123,7 +123,8 @@ def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
 
 
 def task_weights(weigh: Weighting, shared: SharedGradients, num_tasks: int) -> list[float]:
-    """The weight of each task's gradient; a task that reaches no shared parameter is left out and has weight 1."""
+    """Returns the weight of each task's gradient; a task that reaches no shared parameter is left out and has weight
+    1."""
     reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared.values())]
     gramian = gramian_of(list(shared.values()), num_tasks).cpu()[reaching][:, reaching]  # a GPU is waited for here only
     if not gramian.isfinite().all():
@@ -151,7 +152,7 @@ def gramian_of(shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> Ten
 
 
 def average_over_workers(gradients: Gradients) -> Gradients:
-    """The mean over the workers; None stays None, which is so on all of them or on none."""
+    """Returns the mean over the workers; None stays None, which is so on all of them or on none."""
     if num_workers() == 1:
         return gradients
     present = [gradient for gradient in gradients if gradient is not None]

@@ -22,12 +22,13 @@ EXCESS_EPSILON = 1e-7
 
 
 def weights_pcgrad(gramian: Tensor) -> Tensor:
-    """Each gradient loses its part against every other that it conflicts with, in random order (Yu et al. 2020)."""
+    """Returns each gradient loses its part against every other that it conflicts with, in random order (Yu et al.
+    2020)."""
     return aggregation.PCGradWeighting()(gramian)
 
 
 def weights_mgda(gramian: Tensor) -> Tensor:
-    """The shortest vector in the gradients' convex hull; weights sum to 1 (Désidéri 2012).
+    """Returns the shortest vector in the gradients' convex hull; weights sum to 1 (Désidéri 2012).
 
     The quadratic program min w^T G w over w >= 0, sum w = 1, is solved for v = D w / min D, as in `norms_and_cosines`:
     min v^T C v over v >= 0, sum_i v_i min D / D_i = 1. Torchjd's solver (Frank-Wolfe, 100 steps) stops too early where
@@ -46,13 +47,13 @@ def weights_mgda(gramian: Tensor) -> Tensor:
 
 
 def weights_upgrad(gramian: Tensor) -> Tensor:
-    """The sum of the gradients, each projected on the cone that hurts no task (Quinton and Rey 2024)."""
+    """Returns the sum of the gradients, each projected on the cone that hurts no task (Quinton and Rey 2024)."""
     norms, cosines = norms_and_cosines(gramian)
     return aggregation.UPGradWeighting(norms, PROJECTOR)(cosines) / norms
 
 
 def weights_dualproj(gramian: Tensor) -> Tensor:
-    """The sum of the gradients, projected on the cone that hurts no task (Lopez-Paz and Ranzato 2017)."""
+    """Returns the sum of the gradients, projected on the cone that hurts no task (Lopez-Paz and Ranzato 2017)."""
     norms, cosines = norms_and_cosines(gramian)
     return aggregation.DualProjWeighting(norms, PROJECTOR)(cosines) / norms
 
@@ -63,17 +64,18 @@ def weights_imtl_g(gramian: Tensor) -> Tensor:
 
 
 def weights_aligned_mtl(gramian: Tensor) -> Tensor:
-    """The gradients' principal components at equal length (Senushkin et al. 2023)."""
+    """Returns the gradients' principal components at equal length (Senushkin et al. 2023)."""
     return aggregation.AlignedMTLWeighting(pref_vector=torch.ones_like(gramian[0]))(gramian)
 
 
 def weights_cagrad(gramian: Tensor, cagrad_c: float) -> Tensor:
-    """The best direction for the worst task in a ball around the mean gradient (Liu et al. 2021, algorithm 1)."""
+    """Returns the best direction for the worst task in a ball around the mean gradient (Liu et al. 2021, algorithm
+    1)."""
     return aggregation.CAGradWeighting(cagrad_c)(gramian / mean_square(gramian))
 
 
 def weights_fairgrad(gramian: Tensor, fairgrad_alpha: float) -> Tensor:
-    """The solution of G w = w^(-1/alpha) (Ban and Ji 2024, equation 4); at alpha 0 the mean.
+    """Returns the solution of G w = w^(-1/alpha) (Ban and Ji 2024, equation 4); at alpha 0 the mean.
 
     It is found for G / s, as the solver begins at 1 / tasks: if G v / s = v^(-1/alpha), w = s^(-alpha / (1 + alpha)) v.
     """
@@ -131,7 +133,7 @@ def weights_excess_mtl(
 
 
 def excess_risk(task: str, gradients: Mapping[str, Tensor], state: dict[str, Tensor]) -> Tensor:
-    """The sum over weights of g^2 / sqrt(sum of g^2 over the steps so far), to which this step is added."""
+    """Returns the sum over weights of g^2 / sqrt(sum of g^2 over the steps so far), to which this step is added."""
     risks = []
     for name, gradient in gradients.items():
         key, square = f"excess_mtl.squares.{task}.{name}", gradient.square()
@@ -141,13 +143,14 @@ def excess_risk(task: str, gradients: Mapping[str, Tensor], state: dict[str, Ten
 
 
 def mean_square(gramian: Tensor) -> Tensor:
-    """The mean of the gradients' squared lengths, 1 if all are 0: torchjd's small constants suit a scale near 1."""
+    """Returns the mean of the gradients' squared lengths, 1 if all are 0: torchjd's small constants suit a scale near
+    1."""
     square = gramian.diagonal().mean()
     return torch.where(square > 0, square, 1.0)
 
 
 def norms_and_cosines(gramian: Tensor) -> tuple[Tensor, Tensor]:
-    """D and C of a Gramian G = D C D: the gradients' lengths, (tasks,), and their cosines, (tasks, tasks).
+    """Splits a Gramian G = D C D into the gradients' lengths D, (tasks,), and their cosines C, (tasks, tasks).
 
     A projection on the cone that hurts no task has the weights w that minimise w^T G w over w >= u, of which u makes
     the vector that is projected. With v = D w that is v^T C v over v >= D u: the same projection, from equal lengths.

@@ -72,7 +72,8 @@ def ordinal_log_loss(logits: Tensor, labels: Tensor, ordinal_alpha: float) -> Te
 
 
 def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, dual_reduction: str) -> Tensor:
-    """Each class as a binary problem of its own: cross entropy of its sigmoid against the one-hot label, in nats.
+    """Returns each class as a binary problem of its own: cross entropy of its sigmoid against the one-hot label, in
+    nats.
 
     Source: BERT and Beyond 3.3. Its formula sums over the classes, its text averages over them.
     """
@@ -93,7 +94,7 @@ def losses_of_known(
 def loss_per_example(
     config: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor, class_weights: Tensor | None = None
 ) -> Tensor:
-    """The task's loss, in fp32 also under mixed precision, and in fp64 of logits in fp64.
+    """Returns the task's loss, in fp32 also under mixed precision, and in fp64 of logits in fp64.
 
     Args:
         config: the task's settings: its loss and that loss's settings are used.

@@ -49,7 +49,7 @@ class Objective(nn.Module):
         self.class_weights = class_weights
 
     def forward(self, batches: Sequence[Batch], places: Sequence[Place]) -> tuple[Tensor, Tensor]:
-        """The loss of one optimizer step, from this worker's shard of each batch and its place.
+        """Returns the loss of one optimizer step, from this worker's shard of each batch and its place.
 
         Returns:
             The loss to differentiate, a scalar; and (batches, terms) sums over the shard's rows of `all_terms`, without
@@ -65,7 +65,7 @@ class Objective(nn.Module):
         return losses.sum() * num_workers(), details
 
     def step_weights(self, batches: Sequence[Batch], places: Sequence[Place], details: Tensor) -> Tensor:
-        """The weight of each batch in a step of several tasks, (batches,), from the losses on all workers."""
+        """Returns the weight of each batch in a step of several tasks, (batches,), from the losses on all workers."""
         row_sums = sum_over_workers(details[:, 0].clone())
         weights = weights_by_task(self.config, losses_by_task(batches, places, row_sums), self.state)
         return torch.stack([weights[batch.task] for batch in batches])
@@ -86,7 +86,7 @@ class Objective(nn.Module):
         return self.weighted(batch, total, counts) / place.full_size, torch.stack(details)
 
     def terms(self, batch: Batch, place: Place) -> dict[str, Tensor]:
-        """Every term that the batch carries, (rows,) each."""
+        """Returns every term that the batch carries, (rows,) each."""
         carried = penalties_of(self.config, batch.task, place.turn)
         keep = any(self.config.penalty_entry(name).needs_embeddings for name in carried)
         clean = clean_pass(self.config, self.model, self.teacher, batch, place, keep)
@@ -102,7 +102,7 @@ class Objective(nn.Module):
         return values
 
     def weighted(self, batch: Batch, total: Tensor, counts: float) -> Tensor:
-        """A batch's total with its task's weight, fixed or learned with the model.
+        """Returns a batch's total with its task's weight, fixed or learned with the model.
 
         Source: Kendall et al. 2018, equations 7 and 10: for a squared error L / (2 sigma^2) + log sigma, for a cross
         entropy L / sigma^2 + log sigma, with s = log sigma^2. Liu et al. 2021 (IMTL-L): L exp(-s) + s.
@@ -133,7 +133,7 @@ def check_sign(config: TrialConfig, term: str, mean: float) -> None:
 
 
 def penalties_of(config: TrialConfig, task: str, turn: int) -> list[str]:
-    """The penalties that the batch number `turn` of a task in an epoch carries."""
+    """Returns the penalties that the batch number `turn` of a task in an epoch carries."""
     return [
         name
         for name, settings in config.active_penalties.items()
@@ -142,23 +142,23 @@ def penalties_of(config: TrialConfig, task: str, turn: int) -> list[str]:
 
 
 def all_terms(config: TrialConfig) -> tuple[str, ...]:
-    """What a batch's details hold, in this order: sums over its rows."""
+    """Returns what a batch's details hold, in this order: sums over its rows."""
     return ("loss", *(term for penalty in config.methods.penalties.values() for term in penalty.terms))
 
 
 def terms_of(config: TrialConfig, task: str, turn: int) -> tuple[str, ...]:
-    """The terms that the batch number `turn` of a task in an epoch carries."""
+    """Returns the terms that the batch number `turn` of a task in an epoch carries."""
     return ("loss", *(term for name in penalties_of(config, task, turn) for term in config.penalty_entry(name).terms))
 
 
 def learned_weight(config: TrialConfig, task: str, log_variance: Tensor) -> Tensor:
-    """The factor of a task's loss whose log variance is learned: exp(-s), or half that for a squared error."""
+    """Returns the factor of a task's loss whose log variance is learned: exp(-s), or half that for a squared error."""
     is_halved = config.weighting_entry.halves_squared_errors and config.tasks[task].loss_entry.is_squared_error
     return torch.exp(-log_variance) * (0.5 if is_halved else 1.0)
 
 
 def losses_by_task(batches: Sequence[Batch], places: Sequence[Place], row_sums: Tensor) -> dict[str, Tensor]:
-    """The loss of each task of a step, as the objective sums it without weights and penalties.
+    """Returns the loss of each task of a step, as the objective sums it without weights and penalties.
 
     `row_sums`, (batches,), are the sums of the losses over the rows of the global batches.
     """
@@ -169,7 +169,7 @@ def losses_by_task(batches: Sequence[Batch], places: Sequence[Place], row_sums: 
 
 
 def weights_by_task(config: TrialConfig, losses: Mapping[str, Tensor], state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that a step of several tasks sets, from their losses."""
+    """Returns the weights that a step of several tasks sets, from their losses."""
     entry = config.weighting_entry
     assert entry.function is not None, f"{config.loss_weighting} does not set weights"
     weights = load_function(entry.function)(losses, state, **settings_of(entry.settings, config))

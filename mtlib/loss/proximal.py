@@ -12,7 +12,7 @@ from mtlib.loss.divergences import divergence_to_teacher
 
 
 def proximal_penalty(clean: CleanPass, _settings: ProximalConfig) -> tuple[Tensor]:
-    """The divergence from the teacher's predictions, which are made without dropout; (rows,)."""
+    """Returns the divergence from the teacher's predictions, which are made without dropout; (rows,)."""
     assert clean.teacher is not None, "the proximal term comes with a teacher"
     with torch.no_grad(), autocast(clean.config, clean.batch.labels.device):
         target: Tensor = clean.teacher(clean.batch).logits
@@ -20,7 +20,7 @@ def proximal_penalty(clean: CleanPass, _settings: ProximalConfig) -> tuple[Tenso
 
 
 def decay_at(config: ProximalConfig, step: int, num_steps: int) -> float:
-    """The mean teacher's decay, beta, read at the middle of step `step` (from 0) of a stage's `num_steps`.
+    """Returns the mean teacher's decay, beta, read at the middle of step `step` (from 0) of a stage's `num_steps`.
 
     The teacher becomes beta teacher + (1 - beta) model.
 

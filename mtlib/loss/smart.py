@@ -24,7 +24,7 @@ Perturbed = Callable[[Sequence[Tensor]], Tensor]
 
 
 def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tensor]:
-    """The penalty and the norm of its noise, (rows,) each.
+    """Returns the penalty and the norm of its noise, (rows,) each.
 
     With `row_share` below 1, only some rows have them, and each of these counts for several: the mean over the global
     batch is that over the rows that have them.
@@ -49,7 +49,7 @@ def carrying_positions(num_rows: int, row_share: float, seed: int) -> np.ndarray
 
 
 def penalty_of_rows(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tensor]:
-    """The penalty and the norm of its noise for every row of a pass, (rows,) each."""
+    """Returns the penalty and the norm of its noise for every row of a pass, (rows,) each."""
     return smoothness(
         settings,
         clean.kind,
@@ -62,7 +62,7 @@ def penalty_of_rows(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Te
 
 
 def perturbed_pass(clean: CleanPass, settings: SmartConfig, in_fp32: bool = False) -> Perturbed:
-    """The pass of the perturbed text, in the configured precision or in fp32."""
+    """Returns the pass of the perturbed text, in the configured precision or in fp32."""
 
     def perturbed(noise: Sequence[Tensor]) -> Tensor:
         # fp32 also under autocast: a noise of 1e-5 would vanish in bfloat16.
@@ -75,7 +75,7 @@ def perturbed_pass(clean: CleanPass, settings: SmartConfig, in_fp32: bool = Fals
 
 
 def climbed_pass(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Perturbed]:
-    """The clean logits and the perturbed pass whose divergence the ascent climbs."""
+    """Returns the clean logits and the perturbed pass whose divergence the ascent climbs."""
     if settings.mode == "random" or not is_rounded_away(clean, settings):
         return clean.output.logits, perturbed_pass(clean, settings)
     in_fp32 = perturbed_pass(clean, settings, in_fp32=True)
@@ -84,7 +84,7 @@ def climbed_pass(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Pertu
 
 
 def is_rounded_away(clean: CleanPass, settings: SmartConfig) -> bool:
-    """Whether the divergence that the ascent climbs is below bfloat16's rounding errors.
+    """Returns whether the divergence that the ascent climbs is below bfloat16's rounding errors.
 
     It is where both passes have the same dropout masks, or none: a noise of 1e-5 then moves the logits by some 1e-5.
     With masks of their own they differ anyway, and the gradient's direction is that of fp32 (cosine .99 and more).
@@ -113,7 +113,7 @@ def smoothness(
     perturbed: Perturbed,
     climbed: tuple[Tensor, Perturbed] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The smoothness penalty of one batch.
+    """Returns the smoothness penalty of one batch.
 
     Args:
         config: mode, number and size of ascent steps.
@@ -153,7 +153,7 @@ def ascend(
     keep: Sequence[Tensor],
     perturbed: Perturbed,
 ) -> list[Tensor]:
-    """One step of the noise towards a larger divergence; the same shapes as `noise`."""
+    """Returns one step of the noise towards a larger divergence; the same shapes as `noise`."""
     gradients = ascent_gradients(kind, clean_logits, noise, perturbed)
     parts = zip(noise, gradients, keep, strict=True)
     return [step_noise(config, part, gradient * mask) for part, gradient, mask in parts]
@@ -162,7 +162,7 @@ def ascend(
 def ascent_gradients(
     kind: Kind, clean_logits: Tensor, noise: Sequence[Tensor], perturbed: Perturbed
 ) -> tuple[Tensor, ...]:
-    """The gradient of the divergence that an ascent step climbs, in its noise; the same shapes as `noise`."""
+    """Returns the gradient of the divergence that an ascent step climbs, in its noise; the same shapes as `noise`."""
     variables = [part.detach().requires_grad_() for part in noise]
     # Summed, not averaged: each row climbs its own divergence, whatever the batch.
     climbed = divergence_from(kind, perturbed(variables), clean_logits).sum()
@@ -170,7 +170,8 @@ def ascent_gradients(
 
 
 def step_noise(config: SmartConfig, noise: Tensor, gradient: Tensor) -> Tensor:
-    """The noise after one ascent step: `unit_norm` or `paper` (see `SmartConfig.mode`); (rows, tokens, hidden)."""
+    """Returns the noise after one ascent step: `unit_norm` or `paper` (see `SmartConfig.mode`); (rows, tokens,
+    hidden)."""
     if config.mode == "unit_norm":
         return unit_norm(noise + config.step_size * gradient, config.epsilon)
     largest = gradient.abs().amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(gradient.dtype).tiny)
@@ -178,5 +179,5 @@ def step_noise(config: SmartConfig, noise: Tensor, gradient: Tensor) -> Tensor:
 
 
 def unit_norm(noise: Tensor, epsilon: float) -> Tensor:
-    """Each token's noise over its largest entry: inf-norm 1, and 0 where the noise is 0."""
+    """Returns each token's noise over its largest entry: inf-norm 1, and 0 where the noise is 0."""
     return noise / (noise.abs().amax(dim=2, keepdim=True) + epsilon)

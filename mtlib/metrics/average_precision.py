@@ -16,7 +16,8 @@ def counted_average_precision(values: Floats, labels: Floats, counts: Floats | N
 
 
 def mean_over_labels(function: Callable[[Floats, Floats], Floats], values: Floats, labels: Floats) -> Floats:
-    """A function of one model's values and labels, (rows,) each; of (rows, num_classes) its mean over the columns."""
+    """Returns a function of one model's values and labels, (rows,) each; of (rows, num_classes) its mean over the
+    columns."""
     if labels.ndim == 1:
         return function(values, labels)
     return np.asarray(np.mean([function(*column) for column in zip(values.T, labels.T, strict=True)], axis=0))
@@ -35,7 +36,7 @@ def average_precision(weights: Floats, values: Floats, labels: Floats) -> Floats
 
 
 def descending(values: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """The order of the rows, the highest value first, and where in it each distinct value starts."""
+    """Returns the order of the rows, the highest value first, and where in it each distinct value starts."""
     order = np.argsort(-values, kind="stable")
     return order, np.flatnonzero(np.concatenate([[True], np.diff(values[order]) != 0]))
 
@@ -46,7 +47,7 @@ def average_precision_influence(values: Floats, labels: Floats) -> Floats:
 
 
 def derivative(values: Floats, labels: Floats) -> Floats:
-    """The influence of each example, (rows,).
+    """Returns the influence of each example, (rows,).
 
     With P positive examples, and T of N examples positive among those scored at least as high as s, AP = sum T / N / P
     over the positive ones. An example at s adds 1 to N, and to T if it is positive, of all values up to s: the sum over

@@ -52,7 +52,7 @@ def count_labels(values: Floats, labels: Floats, counts: Floats | None) -> Class
 
 
 def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:
-    """The ratio; 0 where the denominator is."""
+    """Returns the ratio; 0 where the denominator is."""
     top, bottom = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
     return np.asarray(np.divide(top, bottom, out=np.zeros(top.shape), where=bottom > 0))
 
@@ -63,12 +63,12 @@ def class_f1(found: ClassCounts) -> Floats:
 
 
 def is_present(found: ClassCounts) -> npt.NDArray[np.bool_]:
-    """(..., classes): whether a class is that of a label or of a prediction."""
+    """Returns whether a class is a label or a prediction of some row, (..., classes)."""
     return np.asarray(found.predicted + found.actual > 0)
 
 
 def counted_macro_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
-    """The mean of F1 over the classes that occur, (models, resamples); 0 where none of several labels does."""
+    """Returns the mean of F1 over the classes that occur, (models, resamples); 0 where none of several labels does."""
     found = count_classes(values, labels, counts)
     return divide(class_f1(found).sum(-1), is_present(found).sum(-1))
 

@@ -9,8 +9,8 @@ from mtlib.metrics.metric import Floats, Metric, values_from_outputs
 
 
 def constant_prediction(kind: Kind, labels: Floats, num_classes: int) -> Floats:
-    """The prediction that suits most rows: the most frequent class, of several labels each with 1 if most rows have it,
-    or the mean of numbers.
+    """Returns the prediction that suits most rows: the most frequent class, of several labels each with 1 if most rows
+    have it, or the mean of numbers.
 
     Args:
         labels: of train, (rows,), or (rows, num_classes) of several labels.
@@ -26,7 +26,8 @@ def constant_prediction(kind: Kind, labels: Floats, num_classes: int) -> Floats:
 
 
 def constant_values(metrics: Mapping[str, Metric], kind: Kind, prediction: Floats, labels: Floats) -> dict[str, float]:
-    """The value of each metric that suits a kind of task where all rows have one prediction; NaN where it is undefined.
+    """Returns the value of each metric that suits a kind of task where all rows have one prediction; NaN where it is
+    undefined.
 
     Args:
         metrics: by name.
@@ -44,7 +45,7 @@ def constant_values(metrics: Mapping[str, Metric], kind: Kind, prediction: Float
 
 
 def constant_output(kind: Kind, prediction: Floats) -> Floats:
-    """The output, (width,), that `TaskKind.predict` reads as a prediction."""
+    """Returns the output, (width,), that `TaskKind.predict` reads as a prediction."""
     entry = KINDS[kind]
     if entry.link == "softmax":
         return np.asarray(np.eye(int(prediction) + 1)[-1])

@@ -103,7 +103,7 @@ def rank_correlation(weights: Floats, x: Floats, y: Floats) -> Floats:
 
 
 def middle_shares(numbers: Floats, weights: Floats) -> Floats:
-    """The weight of lower numbers and half that of equal ones: ranks between 0 and 1, (resamples, rows).
+    """Returns the weight of lower numbers and half that of equal ones: ranks between 0 and 1, (resamples, rows).
 
     Args:
         numbers: (rows,).
@@ -131,7 +131,7 @@ def spearman_influence(values: Floats, labels: Floats) -> Floats:
 
 
 def rank_influence(x: Floats, y: Floats, u: Floats, v: Floats) -> Floats:
-    """The influence of each example, (rows,), from predictions, labels and the ranks of both."""
+    """Returns the influence of each example, (rows,), from predictions, labels and the ranks of both."""
     covariance, square_u, square_v = (float((one * other).mean()) - 0.25 for one, other in ((u, v), (u, u), (v, v)))
     if min(square_u, square_v) <= CONSTANT_SHARE:
         return np.zeros(len(x))

@@ -6,7 +6,7 @@ from mtlib.metrics.metric import Floats
 
 
 def mean_value(_labels: Floats, values: Floats) -> float:
-    """The mean of the values, such as accuracy from 1 where a prediction is right and 0 where it is wrong."""
+    """Returns the mean of the values, such as accuracy from 1 where a prediction is right and 0 where it is wrong."""
     return float(values.mean())
 
 

@@ -70,40 +70,41 @@ class Metric:
     """Whether it is in the curves of every task that it suits."""
 
     def score_of(self, value: Numeric) -> Numeric:
-        """The score, of which higher is better; also of differences and influences."""
+        """Returns the score, of which higher is better; also of differences and influences."""
         return -value if self.lower_is_better else value
 
     def value_of(self, score: Numeric) -> Numeric:
-        """The value of a score, as it is shown; also of differences."""
+        """Returns the value of a score, as it is shown; also of differences."""
         return -score if self.lower_is_better else score
 
     def bounds(self, label_range: tuple[float, float]) -> tuple[float, float]:
-        """The lowest and the highest score of a task with these labels."""
+        """Returns the lowest and the highest score of a task with these labels."""
         low, high = self.range
         known = low, label_range[1] - label_range[0] if high is None else high
         return (-known[1], -known[0]) if self.lower_is_better else known
 
     def overall_slope(self, label_range: tuple[float, float]) -> float:
-        """The derivative of `overall` by the score."""
+        """Returns the derivative of `overall` by the score."""
         low, high = self.bounds(label_range)
         return 1 / (high - low)
 
     def overall(self, score: float, label_range: tuple[float, float]) -> float:
-        """What a score contributes to the overall score: its place between the lowest score, 0, and the highest, 1."""
+        """Returns what a score contributes to the overall score: its place between the lowest score, 0, and the
+        highest, 1."""
         low, high = self.bounds(label_range)
         return max(0.0, (score - low) / (high - low))
 
     def evaluate(self, values: Floats, labels: Floats) -> float:
-        """The value for one model, (rows,) each, or (rows, num_classes) of several labels."""
+        """Returns the value for one model, (rows,) each, or (rows, num_classes) of several labels."""
         return float(load_function(self.function)(labels, values))
 
     def scores(self, values: Floats, labels: Floats, counts: Floats | None = None) -> Floats:
-        """The scores of models on resamples, (models, resamples); arguments as of `Counted`."""
+        """Returns the scores of models on resamples, (models, resamples); arguments as of `Counted`."""
         counted = self.counted or self.count_slowly
         return np.asarray(self.score_of(np.asarray(counted(values, labels, counts), dtype=np.float64)))
 
     def influences(self, values: Floats, labels: Floats) -> Floats:
-        """Each example's influence on the score, (models, rows), with mean 0 over examples."""
+        """Returns each example's influence on the score, (models, rows), with mean 0 over examples."""
         influence = self.influence or self.differentiate
         return np.asarray(self.score_of(np.asarray(influence(values, labels), dtype=np.float64)))
 
@@ -146,7 +147,7 @@ def read_logits(
 
 
 def values_from_outputs(metric: Metric, kind: Kind, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """What a metric reads of outputs, (..., rows, width), or of logits, for labels as in `KINDS`.
+    """Returns what a metric reads of outputs, (..., rows, width), or of logits, for labels as in `KINDS`.
 
     Returns:
         (..., rows), or (..., rows, num_classes) of several labels unless the metric reads whether they are right.

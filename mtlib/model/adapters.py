@@ -43,7 +43,7 @@ def add_adapter(encoder: nn.Module, config: TrialConfig) -> None:
 
 
 def import_peft() -> Any:
-    """The package `peft`; ValueError if it is not installed."""
+    """Returns the package `peft`; ValueError if it is not installed."""
     try:
         import peft
     except ImportError as error:
@@ -52,7 +52,7 @@ def import_peft() -> Any:
 
 
 def adapter_settings(encoder: nn.Module, config: AdapterConfig) -> Any:
-    """What `peft` is told: a `LoraConfig`; raises as `add_adapter`."""
+    """Returns what `peft` is told: a `LoraConfig`; raises as `add_adapter`."""
     return import_peft().LoraConfig(
         r=config.rank,
         lora_alpha=config.alpha,
@@ -62,7 +62,7 @@ def adapter_settings(encoder: nn.Module, config: AdapterConfig) -> Any:
 
 
 def target_layers(encoder: nn.Module, named: tuple[str, ...]) -> tuple[str, ...]:
-    """The named layers, or those that make queries and values; raises as `add_adapter`."""
+    """Returns the named layers, or those that make queries and values; raises as `add_adapter`."""
     paths = [f".{path}" for path, module in encoder.named_modules() if type(module) is nn.Linear]
     endings = {path.rpartition(".")[2]: None for path in paths}
     for target in named:
@@ -77,5 +77,5 @@ def target_layers(encoder: nn.Module, named: tuple[str, ...]) -> tuple[str, ...]
 
 
 def without_adapter(name: str) -> str:
-    """The name that a weight of an encoder had before an adapter was added."""
+    """Returns the name that a weight of an encoder had before an adapter was added."""
     return name.replace(BASE_LAYER, ".")

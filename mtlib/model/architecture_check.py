@@ -60,7 +60,8 @@ def two_texts(config: Any) -> Tensor:
 
 
 def try_small(name: str, config: Any, texts: Tensor) -> Any:
-    """The last hidden states that a small model of this architecture, or else one of full size, returns for texts."""
+    """Returns the last hidden states that a small model of this architecture, or else one of full size, returns for
+    texts."""
     try:
         return last_states(small_model(config, SMALL), texts)
     except Exception:  # some architectures cannot be made smaller; other faults show in full size too
@@ -73,7 +74,7 @@ def try_small(name: str, config: Any, texts: Tensor) -> Any:
 
 
 def whole_model(name: str, config: Any) -> nn.Module:
-    """A model of full size with random weights; ValueError if it cannot be built or is too large."""
+    """Returns a model of full size with random weights; ValueError if it cannot be built or is too large."""
     try:
         with torch.device("meta"):  # counts without memory
             size = sum(weight.numel() for weight in small_model(config, {}).parameters())
@@ -86,7 +87,7 @@ def whole_model(name: str, config: Any) -> nn.Module:
 
 
 def small_model(config: Any, changes: dict[str, Any]) -> nn.Module:
-    """A model with random weights, in evaluation mode, from a changed configuration."""
+    """Returns a model with random weights, in evaluation mode, from a changed configuration."""
     from transformers import AutoModel
 
     changed = copy.deepcopy(config)
@@ -98,7 +99,7 @@ def small_model(config: Any, changes: dict[str, Any]) -> nn.Module:
 
 
 def last_states(model: nn.Module, texts: Tensor) -> Any:
-    """The last hidden states that a model returns for texts without padding."""
+    """Returns the last hidden states that a model returns for texts without padding."""
     with torch.no_grad():
         arguments = encoder_arguments(model.config, texts, torch.ones_like(texts), torch.zeros_like(texts))
         return getattr(model(**arguments), "last_hidden_state", None)

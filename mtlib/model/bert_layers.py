@@ -25,7 +25,7 @@ PRODUCT_TOKENS = 64
 
 
 def has_bert_layers(encoder: nn.Module) -> bool:
-    """Whether `encode_bert` computes what the encoder does."""
+    """Returns whether `encode_bert` computes what the encoder does."""
     layers: Any = getattr(getattr(encoder, "encoder", None), "layer", None)
     return isinstance(layers, nn.ModuleList) and all(
         type(layer).__name__ in LAYERS and {name for name, _ in layer.named_children()} == CHILDREN for layer in layers
@@ -35,7 +35,7 @@ def has_bert_layers(encoder: nn.Module) -> bool:
 def encode_bert(
     encoder: Any, hidden: Tensor, attention_mask: Tensor, pals: Pals | LowRank | None, only_first: bool
 ) -> Tensor:
-    """The output of an encoder's last layer.
+    """Returns the output of an encoder's last layer.
 
     Args:
         encoder: one that `has_bert_layers`.
@@ -61,7 +61,7 @@ def encode_bert(
 
 
 def attend(attention: Any, own: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
-    """The heads' sums of values, (rows, own tokens, width).
+    """Returns the heads' sums of values, (rows, own tokens, width).
 
     Args:
         attention: the layer's self-attention.

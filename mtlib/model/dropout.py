@@ -11,7 +11,7 @@ ATTENTION_DROPOUT_NAMES = ("attention_dropout", "attn_dropout")
 
 
 def random_state(device: torch.device) -> Tensor:
-    """The state of the device's default generator, which dropout uses; bytes, on the CPU."""
+    """Returns the state of the device's default generator, which dropout uses; bytes, on the CPU."""
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
@@ -42,7 +42,7 @@ def hidden_dropout_set_to(module: nn.Module, probability: float | None) -> Itera
 
 
 def hidden_dropouts(module: nn.Module) -> list[nn.Dropout]:
-    """Every `nn.Dropout` inside a module, each once, except those of attention weights.
+    """Returns every `nn.Dropout` inside a module, each once, except those of attention weights.
 
     The exceptions are children of modules whose class is a `...SelfAttention` (BERT, RoBERTa, ELECTRA, DistilBERT,
     MPNet, DeBERTa), or those named in `ATTENTION_DROPOUT_NAMES` (ALBERT).

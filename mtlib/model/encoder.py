@@ -104,7 +104,7 @@ def preview_encoder(name: str) -> EncoderPreview:
 
 
 def with_random_weights(name: str) -> PretrainedEncoder:
-    """An encoder of the hub without its weights; ValueError if it cannot be described."""
+    """Returns an encoder of the hub without its weights; ValueError if it cannot be described."""
     from transformers import AutoModel
 
     with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +166,7 @@ def loading(name: str) -> Iterator[None]:
 
 
 def reason_of_failure(name: str, error: Exception) -> str:
-    """Why an encoder cannot be loaded, by its error, and by its files where it is a folder."""
+    """Returns why an encoder cannot be loaded, by its error, and by its files where it is a folder."""
     if "trust_remote_code" in str(error):  # the argument with which `transformers` would run it
         return "it brings code of its own, which is not run; its family must be one of transformers"
     folder = Path(name)
@@ -176,7 +176,7 @@ def reason_of_failure(name: str, error: Exception) -> str:
 
 
 def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEncoder:
-    """A `PretrainedEncoder` from a model and its tokenizer.
+    """Returns a `PretrainedEncoder` from a model and its tokenizer.
 
     Raises:
         CannotLoad: the tokenizer cannot encode a text.
@@ -274,7 +274,7 @@ def digest_of(weights: Mapping[str, Tensor], described: str = "") -> str:
 
 
 def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Module:
-    """A fresh trainable copy of a pretrained encoder with the configured dropout.
+    """Returns a fresh trainable copy of a pretrained encoder with the configured dropout.
 
     Raises:
         ValueError: a dropout is set that this encoder's configuration lacks, max_length exceeds its positions, or the
@@ -320,7 +320,7 @@ def refused(setting: str) -> Iterator[None]:
 
 
 def hidden_dropout(architecture: Any) -> float:
-    """The dropout probability of hidden states in an encoder's configuration; 0 if it has none."""
+    """Returns the dropout probability of hidden states in an encoder's configuration; 0 if it has none."""
     known = [getattr(architecture, name, None) for name in HIDDEN_DROPOUTS]
     return next((float(value) for value in known if isinstance(value, int | float)), 0.0)
 
@@ -339,7 +339,7 @@ def set_dropout(architecture: Any, names: tuple[str, ...], value: float | None, 
 
 
 def embedding_layer(encoder: nn.Module) -> nn.Module:
-    """The module whose output SMART perturbs; it includes positions, types, LayerNorm and dropout.
+    """Returns the module whose output SMART perturbs; it includes positions, types, LayerNorm and dropout.
 
     Its output enters the first layer directly or, where it is narrower (ALBERT, ELECTRA), through a linear map.
 

@@ -38,7 +38,7 @@ class LinearHead(nn.Module):
         return self.logits_of(self.features_of(vectors), self.weight, self.bias)
 
     def features_of(self, vectors: tuple[Tensor, ...]) -> Tensor:
-        """What the output layer reads, (rows, features)."""
+        """Returns what the output layer reads, (rows, features)."""
         joined = torch.cat(vectors, dim=1)
         return joined if self.hidden is None else functional.relu(self.hidden(joined))
 
@@ -83,7 +83,7 @@ class HeadShape:
 
     task: Task
     settings: TaskConfig
-    """The task's, with those of the head."""
+    """The task's settings, with the head's."""
     hidden_size: int
     """Width of each vector."""
     num_inputs: int
@@ -97,12 +97,13 @@ class HeadShape:
         return self.hidden_size * self.num_inputs
 
     def linear(self, inputs: int, outputs: int, *part: str) -> nn.Linear:
-        """A new linear layer, N(0, .02) from a stream of its own, bias 0; `part` tells several of a head apart."""
+        """Returns a new linear layer, N(0, .02) from a stream of its own, bias 0; `part` tells several of a head
+        apart."""
         return new_linear(inputs, outputs, *self.stream, *part)
 
 
 def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
-    """A task's head, called with one vector per input, or a single one after the relational layer.
+    """Returns a task's head, called with one vector per input, or a single one after the relational layer.
 
     It maps a tuple of (rows, width) to (rows, `Task.num_logits`).
     """
@@ -119,7 +120,8 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
 
 
 def linear_head(shape: HeadShape) -> LinearHead:
-    """A linear layer on the joined vectors. Source: Tuning up BERT 4.2 (two logits), Triple Threat 4.6 (ReLU layer)."""
+    """Returns a linear layer on the joined vectors. Source: Tuning up BERT 4.2 (two logits), Triple Threat 4.6 (ReLU
+    layer)."""
     units, task = shape.settings.hidden_units, shape.task
     hidden = None if units is None else shape.linear(shape.width, units, "hidden")
     num_outputs = shape.settings.loss_entry.num_outputs(task.kind, task.num_logits)
@@ -128,7 +130,7 @@ def linear_head(shape: HeadShape) -> LinearHead:
 
 
 def cosine_head(shape: HeadShape) -> CosineHead:
-    """The cosine of two vectors.
+    """Returns the cosine of two vectors.
 
     Source: BERT and Beyond 3.2, Tuning up BERT 4.2. For regression Tuning up BERT scales the cosine to 0..5; BERT and
     Beyond does not say.
@@ -139,7 +141,8 @@ def cosine_head(shape: HeadShape) -> CosineHead:
 
 
 def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
-    """The linear layer that active tasks among `relational_tasks` share before their heads; None where none is active.
+    """Returns the linear layer that active tasks among `relational_tasks` share before their heads; None where none is
+    active.
 
     Source: My PAL BERT 4.1, which gives no width; here it keeps that of the vectors.
     """
@@ -151,7 +154,7 @@ def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
 
 
 def make_projection(config: TrialConfig, hidden_size: int) -> nn.Module | None:
-    """The projection of pooled texts (..., hidden) for the contrastive term; None without the term.
+    """Returns the projection of pooled texts (..., hidden) for the contrastive term; None without the term.
 
     Source: Gao et al. 2021 (linear and tanh), My PAL BERT 4.1 (linear).
     """
@@ -175,7 +178,7 @@ def new_stream(config: TrialConfig, *purpose: str) -> tuple[int | str, ...]:
 
 
 def new_linear(inputs: int, outputs: int, *stream: int | str, bias: bool = True) -> nn.Linear:
-    """A linear layer whose weights are N(0, .02) from the stream of that name; its bias, if any, is 0."""
+    """Returns a linear layer whose weights are N(0, .02) from the stream of that name; its bias, if any, is 0."""
     # Created on the meta device, so that nothing is drawn from the global stream.
     linear = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
     with torch.no_grad():

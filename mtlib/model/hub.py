@@ -12,8 +12,8 @@ WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.
 
 
 def read_encoder_name(text: str, what: str = "--encoder") -> str:
-    """A hub name unchanged, a local folder as an absolute path; ValueError, about `what`, if it can only be a missing
-    folder."""
+    """Returns a hub name unchanged, a local folder as an absolute path; ValueError, about `what`, if it can only be a
+    missing folder."""
     if Path(text).expanduser().is_dir():
         return str(Path(text).expanduser().resolve())
     if text.startswith((".", "/", "~")) or text.count("/") > 1:
@@ -22,7 +22,7 @@ def read_encoder_name(text: str, what: str = "--encoder") -> str:
 
 
 def is_folder(name: str) -> bool:
-    """Whether an encoder's name is a folder, existing or not, instead of a hub name."""
+    """Returns whether an encoder's name is a folder, existing or not, instead of a hub name."""
     return Path(name).is_absolute() or Path(name).exists()
 
 

@@ -29,5 +29,5 @@ class LabelScale(nn.Module):
         return (labels - self.mean) / self.deviation
 
     def from_unit(self, values: Tensor) -> Tensor:
-        """The inverse of `to_unit`."""
+        """Returns the inverse of `to_unit`."""
         return values * self.deviation + self.mean

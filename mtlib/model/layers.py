@@ -39,7 +39,7 @@ EMBEDDINGS = -1
 
 
 def encoder_layers(encoder: nn.Module, what: str) -> nn.ModuleList:
-    """The transformer layers of an encoder, first to last, for the feature `what`: "PALs", "layer rates".
+    """Returns the transformer layers of an encoder, first to last, for the feature `what`: "PALs", "layer rates".
 
     Raises:
         ValueError: the architecture has no known list of layers.
@@ -58,7 +58,7 @@ def find_layers(encoder: nn.Module, what: str) -> tuple[str, nn.ModuleList]:
 
 
 def module_at(module: nn.Module, path: str) -> Any:
-    """The attribute of a module at a dotted path; None if there is none."""
+    """Returns the attribute of a module at a dotted path; None if there is none."""
     found: Any = module
     for part in path.split("."):
         found = getattr(found, part, None)
@@ -66,7 +66,7 @@ def module_at(module: nn.Module, path: str) -> Any:
 
 
 def layer_of(encoder: nn.Module, what: str) -> dict[str, int]:
-    """The number of the layer that each parameter of an encoder belongs to, by name, for the feature `what`.
+    """Returns the number of the layer that each parameter of an encoder belongs to, by name, for the feature `what`.
 
     It is `EMBEDDINGS` for parameters before the layers; those after the last layer count with it.
 
@@ -106,7 +106,7 @@ def freeze(encoder: nn.Module, trained_layers: tuple[int, ...] | None) -> None:
 
 
 def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
-    """The LayerNorm of each layer whose input is the sum that task modules are added to.
+    """Returns the LayerNorm of each layer whose input is the sum that task modules are added to.
 
     With placement `attention` it is the norm of h + SA(h), with `layer` that of a + FFN(a), for the layer's input h and
     its attention's output a.
@@ -127,7 +127,7 @@ def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
 
 
 def has_layer_rates(config: OptimizerConfig) -> bool:
-    """Whether learning rates may differ between layers."""
+    """Returns whether learning rates may differ between layers."""
     return (config.layer_decay, config.chosen_scale, config.other_scale) != (1.0, 1.0, 1.0)
 
 

@@ -101,7 +101,7 @@ class MultiTaskModel(nn.Module):
         return self.to_unit(task, logits) if task in self.giving_labels else logits
 
     def head_inputs(self, task: str, vectors: Tensor) -> tuple[Tensor, ...]:
-        """What the task's head is called with, after dropout: pooled texts, or the relational layer's output.
+        """Returns what the task's head is called with, after dropout: pooled texts, or the relational layer's output.
 
         Of a pair and its two texts, the texts are replaced by their comparison, before dropout: with masks of their own
         equal texts would differ in training, and not in evaluation.
@@ -145,13 +145,13 @@ class MultiTaskModel(nn.Module):
             return self.encode_by_hooks(arguments, entering, keep)
 
     def enter(self, embedded: Tensor) -> Tensor:
-        """The first layer's input as it is given, after the draws of the embeddings' dropout that it stands for: with
-        the random state of a pass before, the layers' masks are that pass's."""
+        """Returns the first layer's input as it is given, after the draws of the embeddings' dropout that it stands
+        for: with the random state of a pass before, the layers' masks are that pass's."""
         self.encoder.get_submodule("embeddings.dropout")(embedded.detach())
         return embedded
 
     def pals_of(self, task: str) -> Pals | LowRank | None:
-        """The task's modules beside the layers; None for a task without."""
+        """Returns the task's modules beside the layers; None for a task without."""
         found = self.pals[task] if task in self.pals else None  # noqa: SIM401 - a ModuleDict has no get
         assert found is None or isinstance(found, Pals | LowRank)
         return found
@@ -175,7 +175,7 @@ class MultiTaskModel(nn.Module):
 
 
 def pooled(hidden: Tensor, mask: Tensor, pooling: str, is_read_last: bool) -> Tensor:
-    """One vector per text, (rows, hidden).
+    """Returns one vector per text, (rows, hidden).
 
     Args:
         hidden: (rows, tokens, hidden).

@@ -33,5 +33,5 @@ def table_of_texts(task: Task, pretrained: PretrainedEncoder, lengths: Sequence[
 
 
 def text_batch(table: TokenTable, config: TrialConfig, rows: Sequence[int], max_length: int) -> Batch:
-    """A batch of some rows in the configured encoding, of at most `max_length` tokens."""
+    """Returns a batch of some rows in the configured encoding, of at most `max_length` tokens."""
     return make_batch(table, np.array(rows), encoding=config.tasks[table.task].encoding, max_length=max_length)

@@ -13,12 +13,13 @@ GPU_CAPABILITY = 8.0
 
 
 def has_bf16(*, on_gpu: bool) -> bool:
-    """Whether the processor of this machine, or with `on_gpu` every GPU, multiplies bf16 numbers in hardware."""
+    """Returns whether the processor of this machine, or with `on_gpu` every GPU, multiplies bf16 numbers in
+    hardware."""
     return gpus_have_bf16() if on_gpu else not CPU_FEATURES.isdisjoint(processor_fields().get("features", "").split())
 
 
 def gpus_have_bf16() -> bool:
-    """Whether all GPUs of this machine multiply bf16 numbers in hardware; False if there is none.
+    """Returns whether all GPUs of this machine multiply bf16 numbers in hardware; False if there is none.
 
     By nvidia-smi where it is: opening a GPU here would take memory from the trials.
     """

@@ -17,7 +17,8 @@ SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 
 
 def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    """A parser without arguments, for `parse_words`; `usage` follows `program`, and `epilog` is printed verbatim."""
+    """Returns a parser without arguments, for `parse_words`; `usage` follows `program`, and `epilog` is printed
+    verbatim."""
     text = visible_lines(as_typed(epilog))
     return argparse.ArgumentParser(
         prog=visible(as_typed(program)),
@@ -31,7 +32,7 @@ def new_parser(program: str, usage: str, description: str, epilog: str) -> argpa
 
 
 def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
-    """Parses a command line (None for that of this process), with flags anywhere among the positional arguments.
+    """Parses a command line (None: the process's own), with flags anywhere among the positional arguments.
 
     Returns:
         The value of every argument, and `given`: each flag on the command line with the name of its value.
@@ -57,7 +58,7 @@ def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) ->
 
 
 def whole_number(text: str) -> int:
-    """The type of an argument that takes a whole number."""
+    """Returns the type of an argument that takes a whole number."""
     try:
         return int(text)
     except ValueError as error:
@@ -65,14 +66,15 @@ def whole_number(text: str) -> int:
 
 
 def key_and_value(flag: str, text: str, example: str) -> tuple[str, str]:
-    """A flag's `KEY=VALUE` as key and value, without white space around them; ValueError with an example otherwise."""
+    """Returns a flag's `KEY=VALUE` as key and value, without white space around them; ValueError with an example
+    otherwise."""
     key, equals, value = map(str.strip, text.partition("="))
     require(bool(key and equals), f"{flag} must be KEY=VALUE, e.g. {example}", f"'{text}'")
     return key, value
 
 
 def number(text: str) -> float:
-    """The type of an argument that takes a number."""
+    """Returns the type of an argument that takes a number."""
     try:
         return float(text)
     except ValueError as error:

@@ -52,7 +52,7 @@ def write_data(text: str) -> None:
 
 
 def visible(text: str) -> str:
-    """A text whose steering characters are shown as Python writes them: `\\x1b`, `\\n`."""
+    """Returns a text whose steering characters are shown as Python writes them: `\\x1b`, `\\n`."""
     return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -106,7 +106,7 @@ class PrintedTable:
 
 
 def table_lines(width: int, *tables: PrintedTable) -> list[str]:
-    """The lines of the first table that is at most `width` columns wide; if none is, `value_lines` of the last.
+    """Returns the lines of the first table that is at most `width` columns wide; if none is, `value_lines` of the last.
 
     Args:
         width: in columns.
@@ -120,7 +120,7 @@ def table_lines(width: int, *tables: PrintedTable) -> list[str]:
 
 
 def row_grid(table: PrintedTable) -> list[str]:
-    """A table with a line, or several, for each row."""
+    """Returns a table with a line, or several, for each row."""
     rows = [[cell_parts(cell) for cell in row] for row in (table.titles, *table.rows)]
     widths = [
         max((num_columns(part) for cell in column for part in cell), default=0) for column in zip(*rows, strict=True)
@@ -133,7 +133,7 @@ def row_grid(table: PrintedTable) -> list[str]:
 
 
 def row_lines(row: Sequence[Sequence[str]], widths: Sequence[int], numbers: Collection[int]) -> list[str]:
-    """The lines of one row, padded to the columns' widths."""
+    """Returns the lines of one row, padded to the columns' widths."""
     lines = []
     for parts in zip_longest(*row, fillvalue=""):
         padded = []
@@ -145,7 +145,7 @@ def row_lines(row: Sequence[Sequence[str]], widths: Sequence[int], numbers: Coll
 
 
 def value_lines(table: PrintedTable, width: int) -> list[str]:
-    """A table with a line for each value, after its title, and a blank line between two rows."""
+    """Returns a table with a line for each value, after its title, and a blank line between two rows."""
     titles = table.names or [" ".join(cell_parts(title)) for title in table.titles]
     lines: list[str] = []
     for row in table.rows:
@@ -156,7 +156,7 @@ def value_lines(table: PrintedTable, width: int) -> list[str]:
 
 
 def cell_parts(cell: TableCell) -> list[str]:
-    """The lines of a cell."""
+    """Returns the lines of a cell."""
     return [visible(part) for part in ([cell] if isinstance(cell, str) else cell)] or [""]
 
 
@@ -168,7 +168,7 @@ def num_columns(text: str) -> int:
 
 
 def new_console() -> "Console":
-    """A console for `redrawn_lines` that reads no markup, emoji or numbers in what it is given."""
+    """Returns a console for `redrawn_lines` that reads no markup, emoji or numbers in what it is given."""
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False)

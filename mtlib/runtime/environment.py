@@ -48,7 +48,7 @@ KERNEL_SETTINGS = (
 
 
 def describe_environment(device: torch.device | str) -> dict[str, Any]:
-    """What must be equal for two trainings of one configuration to be equal bit for bit; a collective call.
+    """Returns what must be equal for two trainings of one configuration to be equal bit for bit; a collective call.
 
     Returns:
         JSON data, the same on every worker: the number of workers, and of each (of one, if all are alike) a hash of
@@ -96,14 +96,14 @@ def versions_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device for `auto`, `cpu` or `cuda`; ValueError if there is none of that kind."""
+    """Returns the device for `auto`, `cpu` or `cuda`; ValueError if there is none of that kind."""
     has_gpu = torch.cuda.is_available()
     require(name != "cuda" or has_gpu, "--device cuda needs a GPU that torch can use", "none")
     return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
 
 
 def describe_device(device: torch.device) -> dict[str, Any]:
-    """A device with its model, and the libraries or kernels that run on it."""
+    """Returns a device with its model, and the libraries or kernels that run on it."""
     if device.type == "cuda":
         versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
         return {"type": "cuda", "model": torch.cuda.get_device_name(device), **versions}
@@ -114,7 +114,7 @@ def describe_device(device: torch.device) -> dict[str, Any]:
 
 @functools.cache
 def describe_processor() -> dict[str, str]:
-    """The processor from /proc/cpuinfo with a hash of its features, else its architecture."""
+    """Returns the processor from /proc/cpuinfo with a hash of its features, else its architecture."""
     fields = processor_fields()
     found = {name: fields[name] for name in PROCESSOR_FACTS if name in fields}
     if fields.get("features"):
@@ -124,7 +124,8 @@ def describe_processor() -> dict[str, str]:
 
 @functools.cache
 def processor_fields() -> dict[str, str]:
-    """What /proc/cpuinfo says of the first processor, with its `features`; empty where there is no such file."""
+    """Returns what /proc/cpuinfo says of the first processor, with its `features`; empty where there is no such
+    file."""
     information = Path("/proc/cpuinfo")
     first = information.read_text().partition("\n\n")[0].splitlines() if information.exists() else []
     fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}

@@ -21,7 +21,8 @@ class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as 
 
 
 def typed_line(error: BaseException) -> str:
-    """The first line of an error's message, after its type unless it is a ValueError, whose message is for users."""
+    """Returns the first line of an error's message, after its type unless it is a ValueError, whose message is for
+    users."""
     return first_line(error) if type(error) is ValueError else f"{type(error).__name__}: {first_line(error)}"
 
 
@@ -44,7 +45,7 @@ def require_name(name: str, known: Iterable[str], what: str) -> None:
 
 
 def nearest_first(name: str, names: list[str], elsewhere: Iterable[str] = (), *, taken: Sequence[str] = ()) -> str:
-    """A hint for a wrong name: `did you mean 'x'? known: x, y, z`, nearest first.
+    """Returns a hint for a wrong name: `did you mean 'x'? known: x, y, z`, nearest first.
 
     Names `elsewhere`, such as those in groups, are listed where they are near. `taken` names are not suggested.
     """
@@ -54,7 +55,7 @@ def nearest_first(name: str, names: list[str], elsewhere: Iterable[str] = (), *,
 
 
 def nearest_names(name: str, names: Sequence[str]) -> list[str]:
-    """The names that are near a wrong one, nearest first.
+    """Returns the names that are near a wrong one, nearest first.
 
     A name that begins with the wrong one, or has its last part, is near. Of dotted names of one group the last parts
     are compared, as their beginnings are alike. Known abbreviations (`ALIASES`) are spelled out. Capitals, and the
@@ -76,7 +77,7 @@ def nearest_names(name: str, names: Sequence[str]) -> list[str]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its kind if it has none."""
+    """Returns the first line of an error's message, or its kind if it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

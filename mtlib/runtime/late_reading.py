@@ -42,5 +42,6 @@ class LateReader:
 
 
 def late_reader(device: torch.device) -> LateReader | None:
-    """A device's reader; None on a CPU, where losses are read at once, and a step that raises changes nothing."""
+    """Returns a device's reader; None on a CPU, where losses are read at once, and a step that raises changes
+    nothing."""
     return LateReader(delay=GPU_DELAY) if device.type == "cuda" else None

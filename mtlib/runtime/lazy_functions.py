@@ -10,13 +10,13 @@ Function = str | Callable[..., Any]
 
 
 def load_function(function: Function) -> Callable[..., Any]:
-    """The function; its module is imported at the first call."""
+    """Returns the function; its module is imported at the first call."""
     return imported(function) if isinstance(function, str) else function
 
 
 @cache
 def imported(place: str) -> Callable[..., Any]:
-    """The function at `module:function`."""
+    """Returns the function at `module:function`."""
     module, _, name = place.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function

@@ -14,18 +14,18 @@ if TYPE_CHECKING:  # `results` must load without torch
 
 
 def stream_seed(*name: int | str) -> int:
-    """The seed of the stream with this name, 0 <= seed < 2**63; different names give independent seeds."""
+    """Returns the seed of the stream with this name, 0 <= seed < 2**63; different names give independent seeds."""
     digest = hashlib.sha256(repr(name).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def numpy_stream(*name: int | str) -> np.random.Generator:
-    """A NumPy generator of the stream with this name."""
+    """Returns a NumPy generator of the stream with this name."""
     return np.random.default_rng(stream_seed(*name))
 
 
 def torch_stream(*name: int | str) -> "torch.Generator":
-    """A torch generator, on the CPU, of the stream with this name."""
+    """Returns a torch generator, on the CPU, of the stream with this name."""
     import torch
 
     return torch.Generator().manual_seed(stream_seed(*name))

@@ -29,13 +29,13 @@ def naming_lines(path: str) -> Iterator[None]:
 
 
 def line_in(error: BaseException, path: str) -> int | None:
-    """The last line of a file that an error passed through; None if it passed through none."""
+    """Returns the last line of a file that an error passed through; None if it passed through none."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return lines[-1] if lines else None
 
 
 def compile_source(source: str | bytes, path: str) -> types.CodeType:
-    """The code of a file; ValueError with the line that is no Python."""
+    """Returns the code of a file; ValueError with the line that is no Python."""
     try:
         text = source if isinstance(source, str) else importlib.util.decode_source(source)
         return compile(text, path, "exec", dont_inherit=True)
@@ -47,7 +47,7 @@ def compile_source(source: str | bytes, path: str) -> types.CodeType:
 
 
 def parsed_code(source: str | bytes) -> str:
-    """A file's code without comments, docstrings and layout, which change no number."""
+    """Returns a file's code without comments, docstrings and layout, which change no number."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)

@@ -53,7 +53,8 @@ REFUSALS = (
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
-    """The file system whose root is this folder, which need not exist yet; ValueError if nothing can open the URI.
+    """Returns the file system whose root is this folder, which need not exist yet; ValueError if nothing can open the
+    URI.
 
     Requests to a bucket are repeated for `RETRY_SECONDS` before they fail.
     """
@@ -67,7 +68,7 @@ def open_folder(location: Location) -> fs.SubTreeFileSystem:
 
 @functools.lru_cache(maxsize=64)
 def open_uri(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a URI, and the path in it; opening one may cost a request to the bucket."""
+    """Returns the file system of a URI, and the path in it; opening one may cost a request to the bucket."""
     try:
         base, path = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, OSError) as error:
@@ -100,17 +101,17 @@ def check_answer(location: str | Path) -> None:
 
 
 def subfolder(root: fs.SubTreeFileSystem, path: str) -> fs.SubTreeFileSystem:
-    """The file system whose root is a folder below another root."""
+    """Returns the file system whose root is a folder below another root."""
     return fs.SubTreeFileSystem(posixpath.join(root.base_path, path), root.base_fs)
 
 
 def is_uri(location: Location) -> bool:
-    """Whether a folder is named by a URI."""
+    """Returns whether a folder is named by a URI."""
     return not isinstance(location, fs.SubTreeFileSystem) and "://" in str(location)
 
 
 def absolute_location(location: str | Path) -> str:
-    """A folder as an absolute path; a URI as it is, without a slash at the end of its path."""
+    """Returns a folder as an absolute path; a URI as it is, without a slash at the end of its path."""
     if not is_uri(location):
         return str(Path(location).expanduser().resolve())
     path, mark, query = str(location).partition("?")
@@ -118,20 +119,20 @@ def absolute_location(location: str | Path) -> str:
 
 
 def join_location(location: str | Path, *names: str) -> str:
-    """The location of a file or folder below another one; a URI keeps its query."""
+    """Returns the location of a file or folder below another one; a URI keeps its query."""
     path, mark, query = absolute_location(location).partition("?") if is_uri(location) else (str(location), "", "")
     return posixpath.join(path, *names) + mark + query
 
 
 def split_location(location: str | Path) -> tuple[str, str]:
-    """The location of the folder that holds a file or folder, and its name."""
+    """Returns the location of the folder that holds a file or folder, and its name."""
     path, mark, query = absolute_location(location).partition("?") if is_uri(location) else (str(location), "", "")
     folder, name = posixpath.split(path.rstrip("/"))
     return folder + mark + query, name
 
 
 def without_home(text: str) -> str:
-    """A text in which paths below the user's home begin with `~`: for what others may see."""
+    """Returns a text in which paths below the user's home begin with `~`: for what others may see."""
     home = Path.home()
     for folder in {str(home), str(home.resolve())} - {"/"}:
         text = re.sub(rf"(?<![\w+/.-])(file://)?{re.escape(folder)}(?![\w.-])", "~", text)
@@ -139,13 +140,13 @@ def without_home(text: str) -> str:
 
 
 def local_path(location: Location) -> Path | None:
-    """The absolute path of a file or folder; None if it is not on a disk of this machine."""
+    """Returns the absolute path of a file or folder; None if it is not on a disk of this machine."""
     root = open_folder(location)
     return Path(root.base_path) if isinstance(root.base_fs, fs.LocalFileSystem) else None
 
 
 def exists(location: Location) -> bool:
-    """Whether there is a file or folder; in a bucket, a folder is one that holds something."""
+    """Returns whether there is a file or folder; in a bucket, a folder is one that holds something."""
     root = open_folder(location)
     return bool(root.base_fs.get_file_info(root.base_path.rstrip("/") or "/").type != fs.FileType.NotFound)
 
@@ -169,19 +170,19 @@ def full_path(root: fs.SubTreeFileSystem, path: str) -> str:
 
 
 def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
-    """Every file at any depth under `folder` ("" for all), sorted by path; none where the folder is missing."""
+    """Returns every file at any depth under `folder` ("" for all), sorted by path; none where the folder is missing."""
     selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
     found = [info for info in root.get_file_info(selector) if info.type == fs.FileType.File]
     return sorted(found, key=lambda info: str(info.path))
 
 
 def is_file(root: fs.SubTreeFileSystem, path: str) -> bool:
-    """Whether there is a file at this path."""
+    """Returns whether there is a file at this path."""
     return bool(root.get_file_info(path).type == fs.FileType.File)
 
 
 def read_bytes(root: fs.SubTreeFileSystem, path: str) -> bytes:
-    """A file's content; FileNotFoundError if there is none."""
+    """Returns a file's content; FileNotFoundError if there is none."""
     with root.open_input_stream(path) as stream:
         content: bytes = stream.readall()
     return content
@@ -223,7 +224,7 @@ def write_local(root: fs.SubTreeFileSystem, path: str, write: Callable[[Path], N
 
 
 def is_temporary(path: str) -> bool:
-    """Whether a path is a temporary file of `write_bytes`."""
+    """Returns whether a path is a temporary file of `write_bytes`."""
     name = posixpath.basename(path)
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
@@ -312,15 +313,15 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
         return str(self._bucket.type_name)
 
     def normalize_path(self, path: str) -> str:
-        """The bucket's own form of a path."""
+        """Returns the bucket's own form of a path."""
         return str(self._bucket.normalize_path(path))
 
     def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
-        """What is at these paths."""
+        """Returns what is at these paths."""
         return list(retry(lambda: self._bucket.get_file_info(paths)))
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
-        """What a folder holds."""
+        """Returns what a folder holds."""
         return list(retry(lambda: self._bucket.get_file_info(selector)))
 
     def create_dir(self, path: str, recursive: bool) -> None:
@@ -361,7 +362,7 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
             raise
 
     def open_input_stream(self, path: str) -> Any:
-        """A file's content, fetched whole."""
+        """Returns a file's content, fetched whole."""
 
         def fetch() -> pa.Buffer:
             with self._bucket.open_input_file(path) as file:  # one request; a stream makes one for each megabyte
@@ -370,11 +371,12 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
         return pa.PythonFile(pa.BufferReader(retry(fetch)), mode="r")
 
     def open_input_file(self, path: str) -> Any:
-        """A file for random access; only its opening is repeated."""
+        """Returns a file for random access; only its opening is repeated."""
         return pa.PythonFile(retry(lambda: self._bucket.open_input_file(path)), mode="r")
 
     def open_output_stream(self, path: str, metadata: dict[str, str]) -> Any:
-        """A stream whose content appears as a file once it is closed; `write_bytes` repeats a write that fails."""
+        """Returns a stream whose content appears as a file once it is closed; `write_bytes` repeats a write that
+        fails."""
         return pa.PythonFile(self._bucket.open_output_stream(path, metadata=metadata), mode="w")
 
     def open_append_stream(self, path: str, metadata: dict[str, str]) -> Any:

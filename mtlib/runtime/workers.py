@@ -47,7 +47,7 @@ def sum_over_workers(values: torch.Tensor) -> torch.Tensor:
 
 
 def gather_from_workers(value: Any) -> list[Any]:
-    """Every worker's `value`, by rank, on every worker."""
+    """Returns every worker's `value`, by rank, on every worker."""
     if num_workers() == 1:
         return [value]
     gathered: list[Any] = [None] * num_workers()

@@ -14,13 +14,14 @@ ADAPTER_MARK = ".lora_"
 
 
 def part_of_weight(name: str) -> str:
-    """The part that a weight belongs to, by its name in a model: `heads.<task>` and the like, or its group."""
+    """Returns the part that a weight belongs to, by its name in a model: `heads.<task>` and the like, or its group."""
     group, _, rest = name.partition(".")
     return f"{group}.{rest.partition('.')[0]}" if group in OWN_GROUPS else group
 
 
 def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
-    """The parts of a model that steps of `tasks` may change: the encoder, parts of these tasks, and shared layers."""
+    """Returns the parts of a model that steps of `tasks` may change: the encoder, parts of these tasks, and shared
+    layers."""
     active = set(tasks)
     parts = {"encoder", *(f"{group}.{task}" for group in OWN_GROUPS for task in active)}
     shared = {"relational": config.relational_tasks, "projection": config.simcse.tasks if config.simcse.weight else ()}
@@ -28,7 +29,7 @@ def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
 
 
 def is_frozen(config: TrialConfig, name: str) -> bool:
-    """Whether a weight is one of the pretrained encoder's own, beside which an adapter is trained."""
+    """Returns whether a weight is one of the pretrained encoder's own, beside which an adapter is trained."""
     return config.has_frozen_encoder and name.startswith("encoder.") and ADAPTER_MARK not in name
 
 

@@ -19,7 +19,7 @@ Draw = tuple[str, int]
 
 
 def stage_sets(stage: StageConfig) -> tuple[str, ...]:
-    """The sets of a stage, in their order: its tasks, then its extra data."""
+    """Returns the sets of a stage, in their order: its tasks, then its extra data."""
     return (*stage.tasks, *stage.extra_data)
 
 
@@ -40,7 +40,7 @@ def steps_per_epoch(config: TrialConfig, stage_index: int, num_rows: Mapping[str
 def epoch_draws(
     config: TrialConfig, stage_index: int, epoch: int, num_rows: Mapping[str, int], own_rows: Mapping[str, int]
 ) -> list[tuple[Draw, ...]]:
-    """The steps of one epoch of a stage.
+    """Returns the steps of one epoch of a stage.
 
     Args:
         config, stage_index: which stage of which trial, from 0.
@@ -59,7 +59,7 @@ def epoch_draws(
 def stage_draws(
     config: TrialConfig, stage_index: int, num_rows: Mapping[str, int], own_rows: Mapping[str, int]
 ) -> Iterator[tuple[Draw, ...]]:
-    """The endless stream of a stage's steps; the arguments are those of `epoch_draws`.
+    """Draws a stage's steps without end; takes the arguments of `epoch_draws`.
 
     Each set continues where the previous pass of the order left it, so that all its rows are used equally often: in
     `smallest_round_robin` the larger sets need several passes; in `max_size_cycle` the next pass first finishes what a
@@ -89,7 +89,7 @@ def steps_of_pass(stage: StageConfig, sets: StageSets, number: int) -> Rounds:
 def describe_sets(
     config: TrialConfig, stage_index: int, num_rows: Mapping[str, int], own_rows: Mapping[str, int]
 ) -> StageSets:
-    """The facts of a stage that its order may use; the arguments are those of `epoch_draws`."""
+    """Collects the facts of a stage that its order may use; takes the arguments of `epoch_draws`."""
     stage = config.stages[stage_index]
     names = stage_sets(stage)
     return StageSets(

@@ -23,7 +23,7 @@ PLACES_OF_WEIGHTS = ("name", "start_from", "start_epoch", "start_heads")
 
 
 def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_workers: int = 1) -> Tree:
-    """The settings that can affect the state after `epochs` epochs of a stage, as plain data.
+    """Returns the settings that can affect the state after `epochs` epochs of a stage, as plain data.
 
     Equal settings, data, starting weights and machine give equal results. Paths of data, encoder and starting weights
     are left out: their content counts, which is not known here.
@@ -79,7 +79,8 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
 
 
 def length_counts(config: TrialConfig, stage_index: int) -> bool:
-    """Whether what a stage does in its first epochs depends on how many it has: by its rates, order or mean teacher."""
+    """Returns whether what a stage does in its first epochs depends on how many it has: by its rates, order or mean
+    teacher."""
     stage = config.stages[stage_index]
     by_order = len(stage_sets(stage)) > 1 and stage.order_entry.length_counts(stage)
     by_penalty = any(config.penalty_entry(name).length_counts(group) for name, group in config.active_penalties.items())
@@ -87,7 +88,7 @@ def length_counts(config: TrialConfig, stage_index: int) -> bool:
 
 
 def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
-    """Whether some task's chosen layers have a rate of their own."""
+    """Returns whether some task's chosen layers have a rate of their own."""
     optimizer = config.optimizer
     return optimizer.chosen_scale != optimizer.other_scale and any(config.tasks[task].chosen_layers for task in tasks)
 
@@ -97,23 +98,23 @@ def pick(group: Any, names: tuple[str, ...]) -> Tree:
 
 
 def leave_out(group: Any, conditions: Mapping[str, bool]) -> Tree:
-    """All fields of a group without those whose condition does not hold."""
+    """Returns all fields of a group without those whose condition does not hold."""
     return {name: value for name, value in to_dict(group).items() if conditions.get(name, True)}
 
 
 def of_one_method(table: Mapping[str, Any], chosen: str | None) -> dict[str, bool]:
-    """Conditions for `leave_out` that keep, of the settings of all methods in a table, those of the chosen one."""
+    """Makes conditions for `leave_out` that keep the settings of the chosen method in a table alone."""
     own = {} if chosen is None else fields_of([table[chosen].settings])
     return {name: name in own for name in fields_of(method.settings for method in table.values())}
 
 
 def shared(named: tuple[str, ...], tasks: tuple[str, ...]) -> list[str]:
-    """Those of the named tasks that have been active."""
+    """Returns those of the named tasks that have been active."""
     return sorted(set(named) & set(tasks))
 
 
 def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
-    """A stage, or its first `epochs` epochs. A set alone is the same in every order."""
+    """Returns a stage, or its first `epochs` epochs. A set alone is the same in every order."""
     stage = config.stages[index]
     has_sets = len(stage_sets(stage)) > 1
     conditions = {
@@ -131,12 +132,14 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
 
 
 def label_meaning(task: Task) -> Tree:
-    """What a task's labels mean and how they are scored. What its files and tables are called shows in their rows."""
+    """Returns what a task's labels mean and how they are scored. What its files and tables are called shows in their
+    rows."""
     return pick(task, ("kind", "label_range", "metric", "weight")) | {"num_texts": len(task.text_columns)}
 
 
 def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bool) -> Tree:
-    """An active task; `is_drawn` where some stage so far draws it by chance, `has_chosen` where chosen layers count."""
+    """Returns an active task; `is_drawn` where some stage so far draws it by chance, `has_chosen` where chosen layers
+    count."""
     settings = config.tasks[task]
     conditions = {
         **of_one_method(settings.losses, settings.loss),
@@ -170,7 +173,7 @@ def pals_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
 
 
 def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> Tree | None:
-    """A penalty's settings if an active task has it; before that, those that have an effect already."""
+    """Returns a penalty's settings if an active task has it; before that, those that have an effect already."""
     penalty, settings = config.penalty_entry(name), config.penalties[name]
     if settings.weight == 0:
         return None
@@ -181,7 +184,8 @@ def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> 
 
 
 def weighting_settings(config: TrialConfig, sums_tasks: bool) -> str | list[Any]:
-    """The loss weighting, with its settings; one that steps set weighs nothing before a stage sums tasks' losses."""
+    """Returns the loss weighting, with its settings; one that steps set weighs nothing before a stage sums tasks'
+    losses."""
     weighting = config.weighting_entry
     if weighting.function is None:
         return config.loss_weighting
@@ -189,13 +193,13 @@ def weighting_settings(config: TrialConfig, sums_tasks: bool) -> str | list[Any]
 
 
 def head_settings(settings: TaskConfig) -> Tree:
-    """What decides the weights of a task's head."""
+    """Returns what decides the weights of a task's head."""
     names = ("loss", "encoding", "head", *fields_of([settings.head_entry.settings]))
     return pick(settings, names)
 
 
 def memory_layout(config: TrialConfig) -> Tree:
-    """What decides the order of weights in memory: several workers sum gradients bucket by bucket."""
+    """Returns what decides the order of weights in memory: several workers sum gradients bucket by bucket."""
     tasks, digests = config.active_tasks, digests_of_used_files(config, named_entries(config), ())
     return {
         "methods": digests,

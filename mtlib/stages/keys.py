@@ -49,7 +49,8 @@ class Cut:
 
 
 def list_cuts(config: TrialConfig, plan: tuple[PlannedStage, ...], origin: Origin) -> list[Cut]:
-    """Every cut of a trial, first to last: the ends of its stages, and of each epoch where a stage may be longer."""
+    """Returns every cut of a trial, first to last: the ends of its stages, and of each epoch where a stage may be
+    longer."""
     return [
         make_cut(config, plan, stage.index, epochs, origin)
         for stage in plan
@@ -59,7 +60,7 @@ def list_cuts(config: TrialConfig, plan: tuple[PlannedStage, ...], origin: Origi
 
 
 def make_cut(config: TrialConfig, plan: tuple[PlannedStage, ...], index: int, epochs: int, origin: Origin) -> Cut:
-    """One cut of a trial: `epochs` epochs of stage `index` are done."""
+    """Returns one cut of a trial: `epochs` epochs of stage `index` are done."""
     parts = key_parts(config, index, epochs, origin)
     is_asked = next_stage_starts_from_best(config, index)
     earlier = plan[:index]
@@ -75,7 +76,7 @@ def make_cut(config: TrialConfig, plan: tuple[PlannedStage, ...], index: int, ep
 
 
 def next_stage_starts_from_best(config: TrialConfig, index: int) -> bool:
-    """Whether the next stage starts from the best epoch of stage `index`."""
+    """Returns whether the next stage starts from the best epoch of stage `index`."""
     return index + 1 < len(config.stages) and config.stages[index + 1].start_from == "best"
 
 

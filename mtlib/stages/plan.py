@@ -34,7 +34,7 @@ class PlannedStage:
 
 
 def plan_stages(config: TrialConfig, num_rows: Mapping[str, int]) -> tuple[PlannedStage, ...]:
-    """The stages of a trial; `num_rows` are train rows, augmentation included, by set."""
+    """Returns the stages of a trial; `num_rows` are train rows, augmentation included, by set."""
     return tuple(
         PlannedStage(
             index=index,
@@ -54,14 +54,15 @@ def tasks_active_by(config: TrialConfig, stage_index: int) -> tuple[str, ...]:
 
 
 def scored_epochs(config: TrialConfig) -> tuple[tuple[int, int], ...]:
-    """The epochs, 1-based over all stages, at whose end dev is scored, each with its stage, from 0."""
+    """Returns the epochs, 1-based over all stages, at whose end dev is scored, each with its stage, from 0."""
     firsts = itertools.accumulate((stage.epochs for stage in config.stages), initial=0)
     parts = zip(firsts, enumerate(config.stages), strict=False)  # the last one is the end
     return tuple((first + epoch, index) for first, (index, stage) in parts for epoch in stage.scored_epochs)
 
 
 def overall_epochs(config: TrialConfig) -> tuple[int, ...]:
-    """The epochs, 1-based over all stages, with an overall score: dev is scored and every task has been active."""
+    """Returns the epochs, 1-based over all stages, with an overall score: dev is scored and every task has been
+    active."""
     return tuple(
         epoch for epoch, stage in scored_epochs(config) if tasks_active_by(config, stage) == config.active_tasks
     )

@@ -43,7 +43,7 @@ def epoch_steps(
     lengths: Mapping[str, np.ndarray],
     own_rows: Mapping[str, int],
 ) -> list[Step]:
-    """The steps of one epoch of a stage, the same on every worker.
+    """Returns the steps of one epoch of a stage, the same on every worker.
 
     Args:
         config, stage_index: which stage of which trial, from 0.

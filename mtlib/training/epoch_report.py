@@ -76,7 +76,7 @@ class EpochReport:
 
 
 def progress_of(run: Run) -> StepProgress:
-    """Where the run is."""
+    """Returns where the run is."""
     return StepProgress(
         stage=run.stage,
         epoch=run.total_epoch,
@@ -89,7 +89,7 @@ def progress_of(run: Run) -> StepProgress:
 
 
 def report_epoch(run: Run) -> EpochReport:
-    """The report of the epoch that has just been trained, with scores if its stage scores it."""
+    """Returns the report of the epoch that has just been trained, with scores if its stage scores it."""
     return score_epoch(run) if run.is_scored_epoch else report_of(run, None, {}, [])
 
 
@@ -120,7 +120,7 @@ def score_epoch(run: Run) -> EpochReport:
 def report_of(
     run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
 ) -> EpochReport:
-    """The report of the epoch that has just been trained."""
+    """Returns the report of the epoch that has just been trained."""
     return EpochReport(
         epoch=run.total_epoch,
         scored_epoch=scored_epoch(run.config, run.total_epoch),
@@ -137,8 +137,8 @@ def report_of(
 def points_of(
     run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
 ) -> list[Point]:
-    """The epoch's points: running means and tokens of training, metrics of dev and of the scored rows of train, overall
-    score."""
+    """Returns the epoch's points: running means and tokens of training, metrics of dev and of the scored rows of train,
+    overall score."""
     found: list[tuple[str, str, str, float]] = [
         (task, "train", name, total / rows) for task, sums in run.sums.items() for name, (total, rows) in sums.items()
     ]
@@ -159,7 +159,7 @@ def points_of(
 
 
 def trained_tokens(run: Run) -> dict[str, float]:
-    """How many tokens of each task's texts the epoch trains on, special ones included and padding not.
+    """Returns how many tokens of each task's texts the epoch trains on, special ones included and padding not.
 
     All workers together; a token counts once per step, however many passes its penalties take. The epoch's steps follow
     from the configuration, so that the numbers are exact after a resume too, without a count during training.
@@ -175,8 +175,8 @@ def trained_tokens(run: Run) -> dict[str, float]:
 
 
 def loss_weights(run: Run) -> dict[str, float]:
-    """The factors of the tasks' losses at the epoch's end, unless they are fixed: learned with the model, of the tasks
-    active so far; or set by each step, for the mean losses of the epoch."""
+    """Returns the factors of the tasks' losses at the epoch's end, unless they are fixed: learned with the model, of
+    the tasks active so far; or set by each step, for the mean losses of the epoch."""
     config, weighting = run.config, run.config.weighting_entry
     if weighting.regularizer is not None:
         logs = run.model.log_variances

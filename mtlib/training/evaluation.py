@@ -90,7 +90,8 @@ def evaluate_rows(
     device: torch.device,
     function: Callable[[MultiTaskModel, Batch], Tensor],
 ) -> np.ndarray:
-    """A function's values of each of at least one row in evaluation mode, (rows, ...), the same on every worker."""
+    """Returns a function's values of each of at least one row in evaluation mode, (rows, ...), the same on every
+    worker."""
     found = evaluate_batches(model, config, table, rows, device, function)
     positions, parts = (np.concatenate(column) for column in zip(*found, strict=True))
     return np.asarray(parts[np.argsort(positions)])
@@ -104,7 +105,8 @@ def evaluate_batches(
     device: torch.device,
     function: Callable[[MultiTaskModel, Batch], Tensor],
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """A function's values of each batch in evaluation mode, with the positions of its rows; shared among the workers.
+    """Returns a function's values of each batch in evaluation mode, with the positions of its rows; shared among the
+    workers.
 
     The model's mode is restored.
     """
@@ -140,7 +142,7 @@ def batch_tokens(config: TrialConfig, device: torch.device) -> int | None:
 
 
 def batch_starts(lengths: np.ndarray, most_rows: int, most_tokens: int | None) -> list[int]:
-    """The first row of each batch.
+    """Returns the first row of each batch.
 
     Args:
         lengths: (rows,) tokens of each row, ascending.
@@ -159,7 +161,7 @@ def batch_starts(lengths: np.ndarray, most_rows: int, most_tokens: int | None) -
 def build_batch(
     config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device, positions: np.ndarray
 ) -> Batch:
-    """The batch of the rows at some positions, in memory from which the device can copy it."""
+    """Returns the batch of the rows at some positions, in memory from which the device can copy it."""
     encoding, max_length = config.tasks[table.task].encoding, config.encoder.max_length
     return ready_for(make_batch(table, rows[positions], encoding=encoding, max_length=max_length), device)
 
@@ -170,14 +172,14 @@ def predict_batch(model: MultiTaskModel, batch: Batch) -> Tensor:
 
 
 def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:
-    """The fixed rows of train that are scored each epoch: the same in every trial, seed and replicate."""
+    """Returns the fixed rows of train that are scored each epoch: the same in every trial, seed and replicate."""
     num_rows = corpus[task, "train"].num_own_rows
     count = min(config.tasks[task].scored_train_rows, num_rows)
     return np.sort(numpy_stream("scored train rows", task).permutation(num_rows)[:count])
 
 
 def score(predictions: Predictions, config: TrialConfig) -> dict[str, float]:
-    """The metrics of labelled predictions: `loss`, and those of `task_metrics`."""
+    """Computes the metrics of labelled predictions: `loss`, and what `task_metrics` returns."""
     logits, labels = predictions.logits, predictions.labels
     task, settings = config.task(predictions.task), config.tasks[predictions.task]
     outputs, targets = (torch.from_numpy(np.array(part)) / predictions.deviation for part in (logits, labels))
@@ -186,7 +188,8 @@ def score(predictions: Predictions, config: TrialConfig) -> dict[str, float]:
 
 
 def task_metrics(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """The task's metric, and those that are reported of every task of its kind: accuracy, or both correlations."""
+    """Returns the task's metric, and those that are reported of every task of its kind: accuracy, or both
+    correlations."""
     return {
         name: metric.evaluate(read_logits(metric, task.kind, task.label_range, logits, labels), labels)
         for name, metric in task.metrics.items()

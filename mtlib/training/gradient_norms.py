@@ -25,7 +25,7 @@ GRADIENT_NORM = "gradient_norm"
 
 
 def is_measured(run: Run, num_tasks: int) -> bool:
-    """Whether a step with batches of `num_tasks` tasks is measured.
+    """Returns whether a step with batches of `num_tasks` tasks is measured.
 
     Where steps sum the losses of several tasks, one step in `num_tasks` is, since it costs a pass for each of them: as
     many norms per task as where the tasks alternate.

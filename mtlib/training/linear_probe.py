@@ -73,7 +73,7 @@ def fit_heads(
 
 
 def choose_rows(config: TrialConfig, table: TokenTable) -> np.ndarray:
-    """The rows of a train table to which its task's head is fitted, in random order."""
+    """Returns the rows of a train table to which its task's head is fitted, in random order."""
     order = numpy_stream(config.seed, config.replicate, "probe rows", table.task).permutation(table.num_own_rows)
     return order[: config.tasks[table.task].probe_rows]
 
@@ -103,7 +103,7 @@ def fit_head(
 
 
 def read_batch(head: LinearHead, model: MultiTaskModel, batch: Batch) -> Tensor:
-    """What the head's output layer reads of one batch, (rows, features) float32."""
+    """Returns what the head's output layer reads of one batch, (rows, features) float32."""
     vectors, _ = model.encode_texts(batch)
     return head.features_of(model.head_inputs(batch.task, vectors)).float()
 
@@ -156,12 +156,12 @@ class HeadFit:
         self.minimize(slice(None), next(penalty for penalty, loss, _ in tried if loss <= lowest + error))
 
     def layer(self) -> tuple[Tensor, Tensor]:
-        """The fit for features as they are: a weight, (outputs, features), and a bias, (outputs,)."""
+        """Returns the fit for features as they are: a weight, (outputs, features), and a bias, (outputs,)."""
         weight = self.weight.detach() / self.deviation
         return weight, self.bias.detach() - weight @ self.mean
 
     def losses(self, rows: slice) -> Tensor:
-        """The loss of each of some rows."""
+        """Returns the loss of each of some rows."""
         return self.loss(self.head.logits_of(self.features[rows], self.weight, self.bias), self.labels[rows])
 
     def minimize(self, rows: slice, penalty: float) -> None:

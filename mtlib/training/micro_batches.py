@@ -31,7 +31,7 @@ NO_GPU_MEMORY = ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")
 
 
 def with_micro_batches(config: TrialConfig, sizes: MicroBatches) -> TrialConfig:
-    """The configuration with a `micro_batch_size` for each stage."""
+    """Returns the configuration with a `micro_batch_size` for each stage."""
     stages = zip(config.stages, sizes, strict=True)
     return replace(config, stages=tuple(replace(stage, micro_batch_size=size) for stage, size in stages))
 
@@ -39,7 +39,8 @@ def with_micro_batches(config: TrialConfig, sizes: MicroBatches) -> TrialConfig:
 def fitting_micro_batches(
     config: TrialConfig, corpus: Corpus, pretrained: PretrainedEncoder, device: torch.device
 ) -> MicroBatches:
-    """The configured sizes; on a GPU, where a stage has none, the largest whose steps with the longest texts fit.
+    """Returns the configured sizes; on a GPU, where a stage has none, the largest whose steps with the longest texts
+    fit.
 
     These are this worker's whole shard, half of it, a quarter and so on.
 
@@ -66,7 +67,8 @@ def step_fits(
     device: torch.device,
     must_fit: bool,
 ) -> bool:
-    """Whether the steps of a stage fit the device's memory; raises torch.OutOfMemoryError if not and they must."""
+    """Returns whether the steps of a stage fit the device's memory; raises torch.OutOfMemoryError if not and they
+    must."""
     try:
         take_longest_steps(config, index, corpus, pretrained, device)
     except RuntimeError as error:
@@ -81,7 +83,7 @@ def step_fits(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a GPU's memory is the cause of an error."""
+    """Returns whether a GPU's memory is the cause of an error."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in NO_GPU_MEMORY)
 
 
@@ -115,7 +117,7 @@ def take_longest_steps(
 
 
 def set_gradients(parameters: Sequence[torch.nn.Parameter], gradients: Sequence[Sequence[Tensor | None]]) -> None:
-    """Gives parameters the gradients of the first task that has some, while those of all tasks are in memory."""
+    """Gives parameters the gradients of the first task that has some, while all tasks' gradients are in memory."""
     for parameter, *parts in zip(parameters, *gradients, strict=True):
         parameter.grad = next((part for part in parts if part is not None), None)
 

@@ -83,7 +83,8 @@ def trained_parameters(config: TrialConfig, model: nn.Module, active_tasks: Iter
 
 
 def part_of(config: OptimizerConfig, name: str, layers: Mapping[str, int]) -> Part:
-    """The part that a parameter belongs to; `layers` gives the encoder's by name, and is empty if they share a rate."""
+    """Returns the part that a parameter belongs to; `layers` gives the encoder's by name, and is empty if they share a
+    rate."""
     if name.startswith("encoder."):
         return layers[name.removeprefix("encoder.")] if layers else "network"
     has_plain_rate = not layers and config.head_learning_rate in (None, config.learning_rate)
@@ -91,14 +92,15 @@ def part_of(config: OptimizerConfig, name: str, layers: Mapping[str, int]) -> Pa
 
 
 def decay_of(config: OptimizerConfig, name: str, parameter: nn.Parameter) -> float:
-    """A parameter's weight decay: none for learned weights of losses, nor for biases and norms (parameters of one
-    dimension) if so configured."""
+    """Returns a parameter's weight decay: none for learned weights of losses, nor for biases and norms (parameters of
+    one dimension) if so configured."""
     is_spared = parameter.ndim < 2 and not config.decay_biases_and_norms
     return 0.0 if is_spared or name.startswith("log_variances.") else config.weight_decay
 
 
 def peak_rate(config: OptimizerConfig, part: Part, last_layer: int) -> float:
-    """The rate of a part at the schedule's peak: learning_rate xi^(last_layer - k) for layer k, and embeddings at -1.
+    """Returns the rate of a part at the schedule's peak: learning_rate xi^(last_layer - k) for layer k, and embeddings
+    at -1.
 
     Source: Sun et al. 2019; Triple Threat 4.4.
     """
@@ -110,7 +112,7 @@ def peak_rate(config: OptimizerConfig, part: Part, last_layer: int) -> float:
 
 
 def optimizer_tensors(optimizer: AdamW, model: nn.Module) -> dict[str, Tensor]:
-    """The optimizer's state as `<parameter>.<moment>`; parameters that were never updated have none."""
+    """Returns the optimizer's state as `<parameter>.<moment>`; parameters that were never updated have none."""
     words = optimizer.words
     return {
         f"{name}.{moment}": tensor
@@ -151,7 +153,8 @@ def set_learning_rates(
 
 
 def layer_scale(config: OptimizerConfig, part: Part, chosen: tuple[int, ...] | None) -> float:
-    """How much faster a part learns in a task's steps: beta in its chosen layers, alpha in its others, 1 elsewhere.
+    """Returns how much faster a part learns in a task's steps: beta in its chosen layers, alpha in its others, 1
+    elsewhere.
 
     Source: Triple Threat 4.5.
     """
@@ -161,7 +164,7 @@ def layer_scale(config: OptimizerConfig, part: Part, chosen: tuple[int, ...] | N
 
 
 def learning_rate_at(config: OptimizerConfig, step: int, num_steps: int, peak_rate: float) -> float:
-    """The learning rate of step `step` (from 0) of a stage's `num_steps`.
+    """Returns the learning rate of step `step` (from 0) of a stage's `num_steps`.
 
     The slanted triangle is read at the middle of each step, so that neither end wastes a step at rate 0.
 

@@ -49,8 +49,8 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
 
 
 def without_plain_penalties(config: TrialConfig, on_gpu: bool) -> TrialConfig:
-    """A configuration without the built-in penalties that need nothing of an encoder, and the data for them; and on a
-    GPU in fp32, without the attention that only GPUs have."""
+    """Returns a configuration without the built-in penalties that need nothing of an encoder, and the data for them;
+    and on a GPU in fp32, without the attention that only GPUs have."""
     built_in = [name for name in config.penalties if ("penalties", name) not in config.methods.origins]
     plain = [name for name in built_in if not config.penalty_entry(name).needs_embeddings]
     sources = {name: source for name, source in config.data.sources.items() if not source.teacher_columns}
@@ -62,7 +62,7 @@ def without_plain_penalties(config: TrialConfig, on_gpu: bool) -> TrialConfig:
 
 
 def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
-    """What a task's step needs besides a plain pass with a built-in loss, by title."""
+    """Returns what a task's step needs besides a plain pass with a built-in loss, by title."""
     settings, has_adapter = config.tasks[task], config.adapter.method != "none"
     return (
         *([settings.loss_entry.title] if ("losses", settings.loss) in config.methods.origins else []),

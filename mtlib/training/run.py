@@ -159,7 +159,7 @@ def end_epoch(run: Run) -> None:
 
 
 def mean_losses(run: Run) -> dict[str, float]:
-    """The mean loss of each task over the rows of the epoch so far."""
+    """Returns the mean loss of each task over the rows of the epoch so far."""
     found = {task: sums["loss"] for task, sums in run.sums.items()}
     return {task: total / rows for task, (total, rows) in found.items()}
 
@@ -183,7 +183,7 @@ def begin_next_stage(run: Run) -> None:
 
 
 def weights_to_start_from(run: Run, stage: StageConfig) -> dict[str, Tensor]:
-    """The weights that the next stage starts from; none where they are those of the last step."""
+    """Returns the weights that the next stage starts from; none where the last step's weights stay."""
     if stage.start_from == "best":
         assert run.stage_best is not None, "the stage before has scored an epoch"
         return run.stage_best[1]
@@ -210,7 +210,7 @@ def note_stage_best(run: Run, score: float) -> None:
 
 
 def kept_weights(run: Run, model: nn.Module) -> dict[str, Tensor]:
-    """The weights to save: those of the tasks that have been active; the others are as initialised."""
+    """Returns the weights to save. Tasks that have not been active are left out: they are as initialised."""
     return active_weights(run.config, tasks_active_by(run.config, run.stage), model.state_dict())
 
 
@@ -295,5 +295,5 @@ def other_environments(config: TrialConfig, origin: Origin, numbers: Mapping[str
 
 
 def group_of(state: State, prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with `prefix`, without it."""
+    """Returns the tensors whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.tensors.items() if name.startswith(prefix)}

@@ -147,7 +147,8 @@ def measure_gradients(run: Run, parts: list[list[Batch]], places: list[Place]) -
 
 
 def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> Tensor:
-    """A step's details as `sum_details` returns them; unless they are read late, they are added to the epoch's sums.
+    """Returns a step's details as `sum_details` returns them; unless they are read late, they are added to the epoch's
+    sums.
 
     Raises:
         TrainingDiverged, Interrupted: as in `take_step`.
@@ -161,7 +162,7 @@ def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) 
 
 
 def read_late(run: Run, reader: LateReader, batches: list[Batch], places: list[Place], agreed: Tensor) -> None:
-    """Submits the details of a step that has been taken, and adds those of an earlier step to the epoch's sums.
+    """Submits the details of a step that has been taken, and adds an earlier step's to the epoch's sums.
 
     Raises:
         TrainingDiverged: a loss of the earlier step is NaN or infinite.
@@ -227,25 +228,25 @@ def shard_of(config: TrialConfig, corpus: Corpus, part: StepBatch, which: int, n
 
 
 def batch_place(run: Run, part: StepBatch) -> Place:
-    """The batch's position, which decides its random draws and its share of the loss."""
+    """Returns the batch's position, which decides its random draws and its share of the loss."""
     seed, num_rows = stream_of(run, "noise", part.set), run.corpus[part.set, "train"].num_rows
     full_size = min(run.config.batch_size_of(part.set), num_rows)  # few rows count as one full batch, not as a part
     return Place(noise_seed=seed, turn=part.turn, full_size=full_size)
 
 
 def stream_of(run: Run, purpose: str, part: int | str) -> int:
-    """The seed of a stream at the run's current step."""
+    """Returns the seed of a stream at the run's current step."""
     return stream_seed(run.config.seed, run.config.replicate, purpose, run.stage, run.stage_step, part)
 
 
 def sum_details(details: Tensor, is_wanted: bool) -> Tensor:
-    """The sums of the details over the workers, flat, and after them the number of workers that want to end."""
+    """Returns the sums of the details over the workers, flat, and after them the number of workers that want to end."""
     refusal = details.new_full((1,), 0.0 if is_wanted else 1.0)
     return sum_over_workers(torch.cat([details.flatten(), refusal]))
 
 
 def by_batch(values: list[float], num_batches: int) -> list[list[float]]:
-    """The details of each batch, from the values of `sum_details`."""
+    """Returns the details of each batch, from the values of `sum_details`."""
     num_terms = (len(values) - 1) // num_batches
     return [values[number * num_terms : (number + 1) * num_terms] for number in range(num_batches)]
 

@@ -106,7 +106,7 @@ class TouchedRows:
             self.decay_others()
 
     def touch(self, rows: Tensor) -> None:
-        """Gives those of the rows that have none a slot, at the end of the buffers."""
+        """Gives rows that have no slot one at the end of the buffers."""
         new: Tensor = torch.unique(rows[self.slots[rows] < 0])
         if not len(new):
             return
@@ -187,11 +187,11 @@ class TouchedRows:
 
 
 def aligned(num_rows: int) -> int:
-    """The next multiple of `ALIGNED_ROWS`."""
+    """Returns the next multiple of `ALIGNED_ROWS`."""
     return -(-num_rows // ALIGNED_ROWS) * ALIGNED_ROWS
 
 
 def touched_words(encoder: Any) -> TouchedRows | None:
-    """The touched rows of the encoder's table of word pieces; None if it is frozen or of another kind."""
+    """Returns the touched rows of the encoder's table of word pieces; None if it is frozen or of another kind."""
     found = encoder.get_input_embeddings()
     return TouchedRows(found) if type(found) is nn.Embedding and found.weight.requires_grad else None

@@ -13,7 +13,7 @@ from mtlib.model.multitask import MultiTaskModel
 
 
 def averaged_copy(model: MultiTaskModel) -> MultiTaskModel:
-    """A copy of the model to start an average from, in evaluation mode.
+    """Returns a copy of the model to start an average from, in evaluation mode.
 
     Its parameters still require gradients as the model's do: autocast casts those once, others in every batch. Frozen
     ones are the model's own, not copies.
@@ -40,7 +40,7 @@ def update_average(average: MultiTaskModel, model: MultiTaskModel, share: float)
 
 
 def polynomial_share(step: int, power: float) -> float:
-    """The share of a step's weights, (eta + 1) / (t + eta), in the average after it; 1 at the first step.
+    """Returns the share of a step's weights, (eta + 1) / (t + eta), in the average after it; 1 at the first step.
 
     Step s of t then counts in proportion to Gamma(s + eta) / Gamma(s), which is about s^eta.
 

@@ -37,7 +37,7 @@ def answer_question(
     ranked: Sequence[RankedConfiguration] = (),
     base_number: int | None = None,
 ) -> list[str]:
-    """The sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
+    """Returns the sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
 
     Args:
         effects: of the sweep.
@@ -66,7 +66,7 @@ def answer_question(
 
 
 def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], difference: float | None) -> Iterator[str]:
-    """A paragraph for each key about the score that the search maximised, or why nothing is known."""
+    """Yields a paragraph for each key about the score that the search maximised, or why nothing is known."""
     (column,) = effects.compared
     if not column.is_known:
         yield unknown(effects, column, records)
@@ -88,7 +88,7 @@ def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], differen
 
 
 def task_answers(effects: SweepEffects) -> Iterator[str]:
-    """A paragraph for each task, where configurations were trained on different tasks."""
+    """Yields a paragraph for each task, where configurations were trained on different tasks."""
     yield f"{capitalized(effects.why_none)}. The effects on each task:"
     for column in effects.compared:
         words = [own for _, own in key_answers(effects, column)]
@@ -99,7 +99,8 @@ def task_answers(effects: SweepEffects) -> Iterator[str]:
 
 
 def key_answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[tuple[KeyAnswer | None, str]]:
-    """The facts of each key with listed values, None of one with a range, and what it does to one score in words."""
+    """Yields the facts of each key with listed values, None of one with a range, and what it does to one score in
+    words."""
     for key in effects.keys:
         if key.name in column.curves:
             yield None, range_words(key, column.curves[key.name], column)
@@ -135,12 +136,12 @@ def what_more_shows(
 
 
 def is_compared(answer: KeyAnswer) -> bool:
-    """Whether some value was compared with the base and trained otherwise."""
+    """Returns whether some value was compared with the base and trained otherwise."""
     return bool(answer.better or answer.worse or answer.undecided)
 
 
 def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
-    """Why there is no answer, and what would give one."""
+    """Returns why there is no answer, and what would give one."""
     if column.num_distinct == 1:
         return f"All {column.num_configurations} finished configurations trained the same: no effect was found."
     lines = []
@@ -161,7 +162,7 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
 
 
 def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
-    """Why the variance of training is not known."""
+    """Returns why the variance of training is not known."""
     if effects.search == "grid":
         is_early = effects.num_early > 0 and column.num_replicates[1] == 1
         return "not all configurations were trained twice yet" if is_early else why_unknown(column.num_replicates[1])
@@ -172,14 +173,14 @@ def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
 
 
 def is_open(effects: SweepEffects) -> bool:
-    """Whether some trials have not ended."""
+    """Returns whether some trials have not ended."""
     return any(status in effects.left_out for status in UNFINISHED)
 
 
 def more_replicates(
     effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], num_replicates: int
 ) -> str:
-    """The cost of so many replicates and, on a line of its own, the command."""
+    """Returns the cost of so many replicates and, on a line of its own, the command."""
     finished = sum(record.status in COMPLETED for record in records) or column.num_trials
     configurations = len({record.number for record in records}) or column.num_configurations
     missing = max(1, num_replicates * configurations - finished)
@@ -188,7 +189,8 @@ def more_replicates(
 
 
 def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
-    """How long so many trials train one after the other, from those that have ended; empty if that is not known."""
+    """Returns how long so many trials train one after the other, from those that have ended; empty if that is not
+    known."""
     seconds = [record.wall_seconds for record in records if record.status == "complete" and record.wall_seconds > 0]
     if not seconds:
         return ""
@@ -198,7 +200,8 @@ def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
 
 
 def training_line(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iterator[str]:
-    """How the trials were trained that the answer is about, and whether most of several epochs were still improving."""
+    """Yields how the trials were trained that the answer is about, and whether most of several epochs were still
+    improving."""
     finished = [record for record in records if record.status in COMPLETED and record.best_epoch]
     if not finished:
         return
@@ -221,7 +224,7 @@ def range_text(numbers: Sequence[int], what: str) -> str:
 
 
 def batch_text(record: TrialRecord) -> str:
-    """The batch sizes of a trial's tasks: `, batches of 32`, or `, batches of 16 (sst), 32 (qqp)`."""
+    """Returns the batch sizes of a trial's tasks: `, batches of 32`, or `, batches of 16 (sst), 32 (qqp)`."""
     settings = json.loads(record.config).get("tasks", {})
     sizes = {name: settings[name].get("batch_size") for name in record.best if name in settings}
     if len(set(sizes.values())) < 2:
@@ -230,7 +233,8 @@ def batch_text(record: TrialRecord) -> str:
 
 
 def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
-    """What else to know: no forecast for a given difference, bases that were not trained, dropped configurations."""
+    """Yields what else to know: no forecast for a given difference, bases that were not trained, dropped
+    configurations."""
     is_grid, main = effects.search == "grid", effects.columns.get(effects.metric)
     if difference is not None and not is_grid:
         yield "--difference is for grids: the curves of a search have bands instead (--effects)."
@@ -252,7 +256,7 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
 
 
 def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
-    """The trials that do not count, or not yet, in lines, with what failed ones were trained with."""
+    """Returns the trials that do not count, or not yet, in lines, with what failed ones were trained with."""
     lines = []
     if effects.num_early:
         own, is_one = counted(effects.num_early, "finished trial"), effects.num_early == 1
@@ -278,7 +282,7 @@ def searched_text(record: TrialRecord) -> str:
 
 
 def needs_early(effects: SweepEffects) -> bool:
-    """Whether early scores may tell what the final ones do not, as of a search with too few finished trials."""
+    """Returns whether early scores may tell what the final ones do not, as of a search with too few finished trials."""
     column = effects.columns.get(effects.metric)
     return effects.search != "grid" and column is not None and not column.is_known
 
@@ -301,7 +305,8 @@ def early_answer(effects: SweepEffects, early: tuple[int, SweepEffects] | str | 
 
 
 def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], base_number: int | None) -> Iterator[str]:
-    """Whether the best configuration that a search found is better than the base configuration, by overall score."""
+    """Yields whether the best configuration that a search found is better than the base configuration, by overall
+    score."""
     base = next((row for row in ranked if row.number == base_number), None)
     alike = [row for row in ranked if base is None or row.tasks == base.tasks]
     if not alike or effects.search == "grid" or effects.metric != OVERALL:

@@ -32,13 +32,13 @@ CURVE_ROWS = 5
 
 
 def effects_frame(effects: SweepEffects) -> pd.DataFrame:
-    """All effects of a sweep; `Sweep.effects` describes the columns."""
+    """Returns all effects of a sweep; `Sweep.effects` describes the columns."""
     rows = [row for column in effects.columns.values() for row in column_rows(effects, column)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
 
 def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[str, Any]]:
-    """The rows of one score."""
+    """Yields the rows of one score."""
     for key in effects.keys:
         for value in column.values.get(key.name, ()):
             cells = value_cells(value, column)
@@ -48,7 +48,7 @@ def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[s
 
 
 def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
-    """The cells of a listed value."""
+    """Returns the cells of a listed value."""
     low, high = column.bounds_of(effect.interval) if effect.interval else (None, None)
     return {
         "value": effect.value,
@@ -63,7 +63,7 @@ def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
 
 
 def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str, Any]]:
-    """The rows of a range's curve."""
+    """Yields the rows of a range's curve."""
     parts = (curve.points, curve.means, curve.differences, curve.errors, curve.half_widths)
     for point, mean, score_difference, error, width in zip(*parts, strict=True):
         difference = column.value_of(score_difference)
@@ -83,7 +83,7 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
 
 
 def render_effects(effects: SweepEffects, width: int = PLAIN_WIDTH) -> list[str]:
-    """A table for each key: a row per value, a column per task, each with the difference from the base value.
+    """Returns a table for each key: a row per value, a column per task, each with the difference from the base value.
 
     Where a row is wider than `width` columns, each number has a line of its own; where that does not fit either, each
     value has.
@@ -98,7 +98,7 @@ def render_effects(effects: SweepEffects, width: int = PLAIN_WIDTH) -> list[str]
 
 
 def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> PrintedTable:
-    """The table of one key; in a tall one each number has a line of its own."""
+    """Returns the table of one key; in a tall one each number has a line of its own."""
     if key in columns[0].curves:
         points = columns[0].curves[key].points
         shown = range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1))
@@ -116,7 +116,7 @@ def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> Print
 
 
 def render_differences(title: str, found: Sequence[ColumnDifferences], width: int = PLAIN_WIDTH) -> list[str]:
-    """A table of differences beside the ones of a published table.
+    """Returns a table of differences beside the ones of a published table.
 
     Args:
         title: of the published table.
@@ -130,7 +130,7 @@ def render_differences(title: str, found: Sequence[ColumnDifferences], width: in
 
 
 def published_differences_table(found: Sequence[ColumnDifferences], *, is_tall: bool) -> PrintedTable:
-    """The table of some differences; in a tall one interval and comparison have a line of their own."""
+    """Returns the table of some differences; in a tall one interval and comparison have a line of their own."""
     names = ["difference", "95 % interval", "published", "comparison"]
     rows = []
     for scored in found:
@@ -148,7 +148,7 @@ def published_differences_table(found: Sequence[ColumnDifferences], *, is_tall: 
 
 
 def stacked(cells: list[str], is_tall: bool) -> list[TableCell]:
-    """The cells, in a tall table two and two in one, each in a line of its own."""
+    """Returns the cells, in a tall table two and two in one, each in a line of its own."""
     return list(zip(cells[::2], cells[1::2], strict=True)) if is_tall else list(cells)
 
 
@@ -162,18 +162,18 @@ def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
 
 
 def broken(cell: str, is_tall: bool) -> list[str]:
-    """The lines of a cell, in a tall table one for each number."""
+    """Returns the lines of a cell, in a tall table one for each number."""
     return (re.sub(r" (?=[-+±])", "\n", cell) if is_tall else cell).split("\n")
 
 
 def curve_text(column: ColumnEffects, key: str, row: int) -> str:
-    """A point of a key's curve, e.g. `0.540 ±.004`."""
+    """Returns a point of a key's curve, e.g. `0.540 ±.004`."""
     curve = column.curves[key]
     return f"{column.value_of(curve.means[row]):.3f} {error_text(curve.half_widths[row])}"
 
 
 def effects_legend(effects: SweepEffects) -> list[str]:
-    """The meaning of the columns."""
+    """Returns the meaning of the columns."""
     has_values = any(column.values for column in effects.columns.values())
     has_curves = any(column.curves for column in effects.columns.values())
     of_values = (

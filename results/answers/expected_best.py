@@ -49,7 +49,7 @@ class ExpectedBest:
 
 
 def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> ExpectedBest:
-    """The expected highest score of n configurations, and a band around it, for every n.
+    """Returns the expected highest score of n configurations, and a band around it, for every n.
 
     With the scores in order, v_(1) <= ... <= v_(N), the highest of n of them, drawn without replacement, has
 
@@ -80,7 +80,7 @@ def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> Expected
 
 
 def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
-    """The expected best dev score of a sweep, from the highest dev score so far of each configuration.
+    """Returns the expected best dev score of a sweep, from the highest dev score so far of each configuration.
 
     A configuration's score is the mean over its replicates that have one and have not failed. Overall scores of
     different tasks are not comparable: only the configurations count that have the most tasks. A search is random if it
@@ -108,7 +108,8 @@ def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
 
 
 def describe_expected(best: ExpectedBest, tasks: Mapping[str, Task], name: str = OVERALL) -> list[str]:
-    """The curve of a task, or of `overall`, in lines: scores, where most of the gain is reached, and caveats."""
+    """Returns the curve of a task, or of `overall`, in lines: scores, where most of the gain is reached, and
+    caveats."""
     total, (low, high) = len(best.expected), (f"{100 * level:g} %" for level in LEVELS)
     bounds = np.stack([best.low, best.high], axis=1)
     meaning = (
@@ -143,6 +144,7 @@ def round_numbers(last: int, digits: Sequence[int]) -> list[int]:
 
 
 def reached_after(best: ExpectedBest) -> int:
-    """The smallest n that reaches `GAIN_SHARE` of the expected gain of N configurations; 1 if there is no gain."""
+    """Returns the smallest n that reaches `GAIN_SHARE` of the expected gain of N configurations; 1 if there is no
+    gain."""
     gains = best.expected - best.expected[0]
     return 1 + int(np.argmax(gains >= GAIN_SHARE * gains[-1] * (1 - ROUNDING_SHARE)))

@@ -65,7 +65,7 @@ class KeyAnswer:
 
 
 def key_answer(key: SearchedKey, values: Sequence[ValueEffect], trend: Trend | None) -> KeyAnswer:
-    """The facts from the differences of a key's values and the trend over them."""
+    """Returns the facts from the differences of a key's values and the trend over them."""
     found = [value for value in values if value.difference is not None]
     others = sorted((value for value in found if not value.is_same), key=lambda own: -(own.difference or 0.0))
     better = [value for value in others if value.is_significant and (value.difference or 0.0) > 0]
@@ -92,7 +92,7 @@ def key_answer(key: SearchedKey, values: Sequence[ValueEffect], trend: Trend | N
 
 
 def edge_of(chosen: Any, values: Sequence[Any]) -> str:
-    """Whether a value is the `largest` or `smallest` of three numbers or more; empty if not, or of 0."""
+    """Returns whether a value is the `largest` or `smallest` of three numbers or more; empty if not, or of 0."""
     if len(values) < 3 or not all(map(is_numeric, values)):
         return ""
     ends = {min(values): "smallest", max(values): "largest"}
@@ -100,13 +100,13 @@ def edge_of(chosen: Any, values: Sequence[Any]) -> str:
 
 
 def is_beyond(value: float, trend: Trend) -> bool:
-    """Whether a value is at the first one at which a trend is significant, or farther from the base."""
+    """Returns whether a value is at the first one at which a trend is significant, or farther from the base."""
     return value >= trend.first if trend.is_upward else value <= trend.first
 
 
 def largest_undecided(answer: KeyAnswer) -> ValueEffect | None:
-    """The undecided value with the largest difference, which more replicates may decide; None where one is better, or
-    the trend shows at least as much."""
+    """Returns the undecided value with the largest difference, which more replicates may decide; None where one is
+    better, or the trend shows at least as much."""
     trend = answer.trend
     if not answer.is_kept:
         return None
@@ -119,7 +119,8 @@ def largest_undecided(answer: KeyAnswer) -> ValueEffect | None:
 def forecast(
     answer: KeyAnswer, precision: Precision, most_replicates: int, difference: float | None = None
 ) -> Forecast | None:
-    """What more replicates would show: of a given difference, or of the largest undecided one; None if there is none.
+    """Returns what more replicates would show: of a given difference, or of the largest undecided one; None if there is
+    none.
 
     Args:
         answer: of the key.

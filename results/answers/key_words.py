@@ -14,7 +14,7 @@ from results.stats.texts import short_numbers, value_text
 
 
 def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
-    """The facts in sentences: what to do first, then what is decided, worse values first."""
+    """Yields the facts in sentences: what to do first, then what is decided, worse values first."""
     key, base = answer.key.name, value_text(answer.key.base)
     same = ", ".join(value_text(value.value) for value in answer.same)
     if not (answer.better or answer.worse or answer.undecided):
@@ -42,7 +42,7 @@ def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
 
 
 def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
-    """Which value to use, and how sure that is."""
+    """Returns which value to use, and how sure that is."""
     key, base, trend = answer.key.name, value_text(answer.key.base), answer.trend
     sure = f"95 %; {replicates_text(column)}"
     if answer.better:
@@ -74,14 +74,14 @@ def differences_text(values: Sequence[ValueEffect], what: str) -> str:
 
 
 def bounds(value: ValueEffect) -> str:
-    """The interval of the size of a significant difference: `.012 to .130`."""
+    """Returns the interval of the size of a significant difference: `.012 to .130`."""
     assert value.interval is not None
     low, high = sorted(map(abs, value.interval))
     return f"{amount(low)} to {amount(high)}"
 
 
 def amount(difference: float) -> str:
-    """The size of a difference of scores: `.024`. The metric's values differ by as much."""
+    """Returns the size of a difference of scores: `.024`. The metric's values differ by as much."""
     return f"{abs(difference):.3f}".removeprefix("0")
 
 
@@ -92,7 +92,7 @@ def replicates_text(column: ColumnEffects) -> str:
 
 
 def range_words(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
-    """Whether a number matters, where its optimum is, and how far the fitted score varies.
+    """Returns whether a number matters, where its optimum is, and how far the fitted score varies.
 
     A line shows no optimum, only whether the score rises or falls.
     """
@@ -123,7 +123,8 @@ def p_text(p_value: float) -> str:
 
 
 def forecast_words(found: Forecast, cost: Callable[[int], str]) -> str:
-    """What more replicates would show of a difference; `cost` says what so many replicates cost, and the command."""
+    """Returns what more replicates would show of a difference; `cost` says what so many replicates cost, and the
+    command."""
     if found.of is None:
         what, most = f"A difference of {found.size:.3g}", MAX_REPLICATES
     else:

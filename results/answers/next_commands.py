@@ -14,17 +14,18 @@ def resume_command(path: Location) -> str:
 
 
 def report_command(path: Location) -> str:
-    """The command that writes the page of the sweep in a folder."""
+    """Returns the command that writes the page of the sweep in a folder."""
     return f"{program('results', 'report')} {shlex.quote(absolute_location(path))}"
 
 
 def selector_command(path: Location) -> str:
-    """The command that chooses ensembles of the sweep in a folder."""
+    """Returns the command that chooses ensembles of the sweep in a folder."""
     return f"{program('results', 'selector')} {shlex.quote(absolute_location(path))}"
 
 
 def program(package: str, module: str) -> str:
-    """The command of a module; the current folder, where scripts are not found outside the project's, may be gone."""
+    """Returns the command of a module; the current folder, where scripts are not found outside the project's, may be
+    gone."""
     try:
         is_here = Path.cwd() == PROJECT_FOLDER
     except OSError:

@@ -63,7 +63,7 @@ class ColumnDifferences:
 def find_differences(
     table: PublishedTable, tasks: Mapping[str, Task], effects: SweepEffects, estimate: EstimateEffects
 ) -> list[ColumnDifferences]:
-    """The differences of a key's values from the base value, of values in the table that were trained here.
+    """Returns the differences of a key's values from the base value, of values in the table that were trained here.
 
     They are in the overall score, or, where that does not have two such values here and in the table, in each task's.
     Where the table does not have the base value, they are from its first value that was trained here.
@@ -99,7 +99,7 @@ def find_differences(
 
 
 def only_key(effects: SweepEffects, column: ColumnEffects) -> SearchedKey | None:
-    """The only key that varies among the configurations with a score, if it has listed values."""
+    """Returns the only key that varies among the configurations with a score, if it has listed values."""
     if len(column.values) != 1 or column.curves:
         return None
     return next(key for key in effects.keys if key.name in column.values)
@@ -108,7 +108,8 @@ def only_key(effects: SweepEffects, column: ColumnEffects) -> SearchedKey | None
 def column_differences(
     table: PublishedTable, task: str, key: SearchedKey, effects: SweepEffects, estimate: EstimateEffects
 ) -> ColumnDifferences | None:
-    """The differences in one score; None where the table has it for fewer than two values that were trained here.
+    """Returns the differences in one score; None where the table has it for fewer than two values that were trained
+    here.
 
     Args:
         table: with the published scores.
@@ -136,7 +137,7 @@ def column_differences(
 def printed_scores(
     table: PublishedTable, column: ColumnEffects, keys: Sequence[SearchedKey], key: SearchedKey
 ) -> dict[Any, PrintedScore]:
-    """The scores that a table has of a key's values, in its order, at the values that other keys have here."""
+    """Returns the scores that a table has of a key's values, in its order, at the values that other keys have here."""
     printed = {}
     for row in table.rows:
         is_total = column.task == OVERALL
@@ -151,7 +152,7 @@ def printed_scores(
 
 
 def difference_of(effect: ValueEffect, column: ColumnEffects, printed: PrintedScore, base: PrintedScore) -> Difference:
-    """The difference of a value from the base value, beside the difference of their printed scores."""
+    """Returns the difference of a value from the base value, beside the difference of their printed scores."""
     assert effect.difference is not None
     published = printed.score - base.score
     return Difference(
@@ -165,12 +166,12 @@ def difference_of(effect: ValueEffect, column: ColumnEffects, printed: PrintedSc
 
 
 def mark_of(is_recomputed: bool) -> str:
-    """What stands after a score, or a difference, that is not printed."""
+    """Returns what stands after a score, or a difference, that is not printed."""
     return f" ({RECOMPUTED})" if is_recomputed else ""
 
 
 def verdict_on(value: ValueEffect, published: float) -> str:
-    """Whether the sweep's difference in score from the base value has the sign of the published one."""
+    """Returns whether the sweep's difference in score from the base value has the sign of the published one."""
     if math.isclose(published, 0.0, abs_tol=1e-9):
         return "no published difference"
     if value.is_same:
@@ -181,11 +182,11 @@ def verdict_on(value: ValueEffect, published: float) -> str:
 
 
 def overall_of(row: PublishedRow, tasks: Mapping[str, Task]) -> float | None:
-    """The printed overall score, or else the one that the row's scores give."""
+    """Returns the printed overall score, or else the one that the row's scores give."""
     return recomputed_overall(row, tasks) if row.overall is None else row.overall
 
 
 def plain(value: Any) -> Any:
-    """A value with tuples for lists, and whole numbers for equal other ones."""
+    """Returns a value with tuples for lists, and whole numbers for equal other ones."""
     value = hashable(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value

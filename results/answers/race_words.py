@@ -9,7 +9,7 @@ from results.stats.texts import capitalized, named
 
 
 def decision_lines(race: RaceRecord, num_known: int) -> list[str]:
-    """A line for each decision but the first `num_known`, which were shown before.
+    """Returns a line for each decision but the first `num_known`, which were shown before.
 
     A round that is decided once more, as configurations have joined the race, says so.
     """
@@ -35,7 +35,7 @@ def decision_line(decision: RoundDecision, *, is_repeated: bool) -> str:
 
 
 def ending_words(decision: RoundDecision) -> str:
-    """Why the race ends after a round; empty if it goes on."""
+    """Returns why the race ends after a round; empty if it goes on."""
     left = named(numbers_of(decision.open))
     if not decision.end:
         return ""
@@ -60,7 +60,8 @@ def progress_words(race: RaceRecord) -> str:
 
 
 def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
-    """How the race stands, or ended, and what it cost against training all configurations alike; empty before."""
+    """Returns how the race stands, or ended, and what it cost against training all configurations alike; empty
+    before."""
     if not race.decisions:
         return ""
     last = race.decisions[-1]

@@ -31,7 +31,7 @@ def render_ranking(
     width: int = PLAIN_WIDTH,
     notes: Sequence[str] = (),
 ) -> list[str]:
-    """A ranking in lines: a row per configuration, the best first, then legend, notes and what failed.
+    """Returns a ranking in lines: a row per configuration, the best first, then legend, notes and what failed.
 
     Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
     train is scored), the overall score, the epoch of its maximum, and the status where some trial has not finished.
@@ -52,7 +52,7 @@ def render_ranking(
 
 
 def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task], *, is_tall: bool) -> PrintedTable:
-    """The table alone; in a tall one each part of a cell has a line of its own."""
+    """Returns the table alone; in a tall one each part of a cell has a line of its own."""
     names = searched_names(rows)
     columns = score_columns(rows, tasks)
     has_status = any(row.status != "complete" for row in rows)
@@ -75,7 +75,7 @@ def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]
 
 
 def broken_key(key: str) -> list[str]:
-    """A dotted key, broken after dots into lines of at most `HEADER_WIDTH`."""
+    """Returns a dotted key, broken after dots into lines of at most `HEADER_WIDTH`."""
     lines = [""]
     for part in key.replace(".", ".\n").split("\n"):
         if lines[-1] and len(lines[-1]) + len(part) > HEADER_WIDTH:
@@ -85,7 +85,7 @@ def broken_key(key: str) -> list[str]:
 
 
 def searched_texts(names: Sequence[str], rows: Sequence[RankedConfiguration]) -> list[dict[str, str]]:
-    """The searched values of each row by key, empty where a key was not drawn."""
+    """Returns the searched values of each row by key, empty where a key was not drawn."""
     texts: list[dict[str, str]] = [dict.fromkeys(names, "") for _ in rows]
     for name in names:
         drawn = [number for number, row in enumerate(rows) if name in row.params]
@@ -95,13 +95,13 @@ def searched_texts(names: Sequence[str], rows: Sequence[RankedConfiguration]) ->
 
 
 def shared_lines(texts: Mapping[str, str]) -> list[str]:
-    """The values of many keys under their short names, several in a line."""
+    """Returns the values of many keys under their short names, several in a line."""
     short = short_keys(list(texts))
     return fold(", ".join(f"{short[name]}={text}" for name, text in texts.items() if text), SHARED_WIDTH)
 
 
 def short_key_lines(rows: Sequence[RankedConfiguration]) -> list[str]:
-    """The keys that have short names in the table, in a line; empty where keys have columns."""
+    """Returns the keys that have short names in the table, in a line; empty where keys have columns."""
     names = searched_names(rows)
     shortened = [f"{short} is {name}" for name, short in short_keys(names).items() if short != name]
     return [f"Searched: {', '.join(shortened)}."] if shortened and len(names) > MAX_PARAM_COLUMNS else []
@@ -126,12 +126,12 @@ def score_parts(row: RankedConfiguration, column: Column, tasks: Mapping[str, Ta
 
 
 def epoch_cell(row: RankedConfiguration) -> str:
-    """The epoch of the best overall score, `-` where there is none; replicates' mean may fall between two."""
+    """Returns the epoch of the best overall score, `-` where there is none; replicates' mean may fall between two."""
     return "-" if row.best_epoch is None else f"{row.best_epoch:.1f}".removesuffix(".0")
 
 
 def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
-    """The meaning of the signs in the table, and why its first row is optimistic."""
+    """Returns the meaning of the signs in the table, and why its first row is optimistic."""
     scored = [row for row in rows if row.scores]
     if not scored:
         return ["No configuration has an overall score yet."]
@@ -145,7 +145,7 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
 
 
 def mark_lines(scored: Sequence[RankedConfiguration]) -> list[str]:
-    """What the mark means, in a line; empty where there is nothing to compare."""
+    """Returns what the mark means, in a line; empty where there is nothing to compare."""
     num_alike = count_alike(scored)
     if num_alike == 1:
         return []
@@ -165,7 +165,7 @@ def mark_lines(scored: Sequence[RankedConfiguration]) -> list[str]:
 
 
 def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
-    """What cannot be read from the table's order, in lines."""
+    """Yields what cannot be read from the table's order, in lines."""
     num_alike, num_dropped = count_alike(scored), sum(row.was_dropped for row in scored)
     if not all(row.is_finished for row in scored):
         yield (
@@ -191,25 +191,25 @@ def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
 
 
 def count_alike(scored: Sequence[RankedConfiguration]) -> int:
-    """How many rows have the same tasks as the first one."""
+    """Returns how many rows have the same tasks as the first one."""
     return sum(row.tasks == scored[0].tasks for row in scored)
 
 
 def why_unknown(most_replicates: int) -> str:
-    """Why the variance of training is not known, by the replicates of the configuration that has most."""
+    """Returns why the variance of training is not known, by the replicates of the configuration that has most."""
     if most_replicates == 1:
         return "no configuration was trained twice"
     return "too few configurations were trained twice to show how much training again moves a score"
 
 
 def metric_lines(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> list[str]:
-    """The metrics of tasks with another than their kind's usual one, in a line; empty if there are none."""
+    """Returns the metrics of tasks with another than their kind's usual one, in a line; empty if there are none."""
     shown = [tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks]
     return metrics_line([task for task in shown if task.metric != task.kind_entry.default_metric])
 
 
 def metrics_line(tasks: Sequence[Task]) -> list[str]:
-    """The metrics of some tasks in a line; empty if there are no tasks."""
+    """Returns the metrics of some tasks in a line; empty if there are no tasks."""
     named = [f"{task.title} {task.metric_entry.title}{direction_of(task)}" for task in tasks]
     return [f"Metrics: {'; '.join(named)}."] if named else []
 
@@ -220,5 +220,5 @@ def direction_of(task: Task) -> str:
 
 
 def failures(rows: Sequence[RankedConfiguration]) -> list[str]:
-    """A line for each failed trial, with the first line of its reason."""
+    """Returns a line for each failed trial, with the first line of its reason."""
     return [f"failed {(reason.splitlines() or [reason])[0]}" for row in rows for reason in row.failures]

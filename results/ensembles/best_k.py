@@ -11,12 +11,13 @@ from results.stats.resampling import Floats, Numbers
 
 
 def choose_single(pool: Pool, rows: Numbers, _settings: Settings) -> Ensemble:
-    """The candidate with the best score."""
+    """Returns the candidate with the best score."""
     return equal_ensemble(best_candidates(pool, rows)[:1])
 
 
 def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """The mean of the best k candidates; k, from 1 to `max_models`, is tuned by folds, the smallest of equals."""
+    """Returns the mean of the best k candidates; k, from 1 to `max_models`, is tuned by folds, the smallest of
+    equals."""
     scores = np.zeros(min(settings.max_models, pool.trial_numbers.max() + 1))
     for outside, inside in inner_folds(pool, rows, settings):
         found = path_scores(pool, best_candidates(pool, outside)[: len(scores)], inside)
@@ -25,6 +26,6 @@ def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
 
 
 def path_scores(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
-    """The scores on some rows of the mean of the first member, the first two, and so on, (members,)."""
+    """Returns the scores on some rows of the mean of the first member, the first two, and so on, (members,)."""
     sums = np.stack(list(accumulate(pool.margins(members, rows))))
     return sum_scores(pool, sums, rows, np.arange(1, len(members) + 1))

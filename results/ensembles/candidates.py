@@ -104,7 +104,7 @@ class Pool:
         return np.ascontiguousarray(margins_of(self.task, self.outputs[numbers][:, rows], self.labels[rows]))
 
     def only(self, kept: Sequence[int] | Numbers) -> "Pool":
-        """The pool restricted to some candidates, by number; itself if these are all candidates in order."""
+        """Returns the pool restricted to some candidates, by number; itself if these are all candidates in order."""
         numbers = np.asarray(kept, dtype=np.intp)
         if np.array_equal(numbers, np.arange(len(self.candidates))):
             return self  # keeps what is cached
@@ -118,12 +118,13 @@ def array_digest(array: npt.NDArray[Any]) -> bytes:
 
 
 def defined_tasks(sweeps: Sequence[Location]) -> tuple[str, ...]:
-    """The names of all tasks of some sweeps, in the order in which they are shown; ValueError if there is no sweep."""
+    """Returns the names of all tasks of some sweeps, in the order in which they are shown; ValueError if there is no
+    sweep."""
     return in_order({name for sweep in sweeps for name in sweep_tasks(read_sweep(sweep))})
 
 
 def read_tasks(sweeps: Sequence[Location], names: Sequence[str]) -> dict[str, Task]:
-    """The definitions of some tasks that some sweep has, each of the first sweep that has it.
+    """Returns the definitions of some tasks that some sweep has, each of the first sweep that has it.
 
     Raises:
         ValueError: one line: there is no sweep, or two sweeps have one of the tasks with other labels, for example, or,
@@ -143,7 +144,7 @@ def read_tasks(sweeps: Sequence[Location], names: Sequence[str]) -> dict[str, Ta
 
 
 def predicted_by(task: Task) -> tuple[Any, ...]:
-    """What must be the same for predictions of a task to be comparable."""
+    """Returns what must be the same for predictions of a task to be comparable."""
     code = None if task.metric_file is None else task.metric_file.digest
     return task.kind, task.label_range, task.labels, task.metric, code, len(task.text_columns)
 
@@ -186,7 +187,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
 
 
 def find_lost_candidates(candidates: Sequence[Candidate], task: Task) -> dict[str, str]:
-    """Why predictions of some trials cannot be read, and what to do, by `describe_trial`."""
+    """Returns why predictions of some trials cannot be read, and what to do, by `describe_trial`."""
     lost: dict[str, str] = {}
     for sweep in dict.fromkeys(candidate.sweep for candidate in candidates):
         own = [one for one in candidates if one.sweep == sweep]
@@ -196,7 +197,8 @@ def find_lost_candidates(candidates: Sequence[Candidate], task: Task) -> dict[st
 
 
 def without_copies(pool: Pool) -> Pool:
-    """The pool without copies: of candidates with equal outputs, the first whose weights were kept, or else the first.
+    """Returns the pool without copies: of candidates with equal outputs, the first whose weights were kept, or else the
+    first.
 
     Copies are epochs of shared stages and trials that were taken over whole.
     """
@@ -209,7 +211,7 @@ def without_copies(pool: Pool) -> Pool:
 
 
 def list_candidates(sweep: Location, task: Task) -> list[Candidate]:
-    """Every trial of a sweep that has not failed, at every epoch at which the task was scored on dev."""
+    """Returns every trial of a sweep that has not failed, at every epoch at which the task was scored on dev."""
     root = open_folder(sweep)
     info, records = read_sweep(sweep), read_trials(sweep)  # ValueError where there is none
     best = replicated_best(info, records)
@@ -237,7 +239,7 @@ def list_candidates(sweep: Location, task: Task) -> list[Candidate]:
 
 
 def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
-    """The epochs whose weights a trial has kept and still has."""
+    """Returns the epochs whose weights a trial has kept and still has."""
     folder = f"trials/{trial}/checkpoint"
     try:
         named = set(read_json(root, f"{folder}/best.json").values())
@@ -271,10 +273,10 @@ def read_outputs(candidates: Sequence[Candidate], task: Task) -> tuple[list[str]
 
 
 def describe_candidate(candidate: Candidate | Member) -> str:
-    """A candidate, or the member of an ensemble that it became, for messages."""
+    """Returns a candidate, or the member of an ensemble that it became, for messages."""
     return f"{describe_trial(candidate)} at epoch {candidate.epoch}"
 
 
 def describe_trial(candidate: Candidate | Member) -> str:
-    """The trial of a candidate, or of a member of an ensemble, for messages."""
+    """Returns the trial of a candidate, or of a member of an ensemble, for messages."""
     return f"trial {candidate.trial} of {candidate.sweep}"

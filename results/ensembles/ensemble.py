@@ -29,12 +29,13 @@ class Ensemble:
 
 
 def equal_ensemble(members: Numbers) -> Ensemble:
-    """The plain mean of some candidates."""
+    """Returns the plain mean of some candidates."""
     return Ensemble(members=tuple(members.tolist()), weights=(1 / len(members),) * len(members))
 
 
 def weighted_ensemble(members: Numbers, weights: Floats, max_models: int) -> Ensemble:
-    """The members with the largest weights, at most so many, in the order of their weights; at least one weight > 0."""
+    """Returns the members with the largest weights, at most so many, in the order of their weights; at least one weight
+    > 0."""
     order = np.argsort(-weights, kind="stable")[:max_models]
     order = order[weights[order] > 0]
     shares = weights[order] / weights[order].sum()
@@ -42,7 +43,7 @@ def weighted_ensemble(members: Numbers, weights: Floats, max_models: int) -> Ens
 
 
 def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
-    """An ensemble's outputs for some rows, (rows, width): the mean of its members'."""
+    """Returns an ensemble's outputs for some rows, (rows, width): the mean of its members'."""
     outputs = pool.outputs[np.array(ensemble.members)][:, rows].astype(np.float64)
     return combine_outputs(pool.task, outputs, ensemble)
 
@@ -59,6 +60,6 @@ def combine_outputs(task: Task, outputs: Floats, ensemble: Ensemble) -> Floats:
 
 
 def score_rows(pool: Pool, outputs: Floats | Outputs, rows: Numbers) -> float:
-    """The task's main metric of outputs for some rows, (rows, width)."""
+    """Returns the task's main metric of outputs for some rows, (rows, width)."""
     labels = pool.labels[rows]
     return float(score_examples(pool.task, values_of(pool.task, outputs, labels)[None], labels)[0])

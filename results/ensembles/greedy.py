@@ -46,7 +46,7 @@ def draw_bags(num_candidates: int, num_bags: int, generator: np.random.Generator
 
 
 def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Floats:
-    """How often greedy selection adds each candidate, (candidates,).
+    """Returns how often greedy selection adds each candidate, (candidates,).
 
     Args:
         margins: (candidates, others, rows), the best candidate first.
@@ -71,7 +71,7 @@ def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Flo
 
 
 def addition_scorer(pool: Pool, margins: Outputs, rows: Numbers) -> Callable[[Outputs, float], Floats]:
-    """A function from a sum of margins to the scores of that sum plus each candidate's margins, (candidates,).
+    """Returns a function from a sum of margins to the scores of that sum plus each candidate's margins, (candidates,).
 
     It takes the sum, and its size with a candidate. Scores equal those of `sum_scores`; Pearson's correlation is
     computed from moments of the sum and of the candidate: otherwise selection takes 1.3 times as long.

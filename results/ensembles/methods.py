@@ -38,13 +38,13 @@ TITLES = {
 
 
 def method_lines() -> str:
-    """The built-in values of `--method` with their titles, a line each."""
+    """Returns the built-in values of `--method` with their titles, a line each."""
     titles = {name: TITLES[name] for name in COMMAND_LINE_METHODS} | {AUTOMATIC: "the simplest of the best"}
     return "\n".join(f"  {name:12}{title}" for name, title in titles.items())
 
 
 def with_own(files: Sequence[MethodFile], of_sweeps: Iterable[MethodFile] = ()) -> dict[str, SelectionMethod]:
-    """The built-in selection methods and those of a user's files, the simplest first.
+    """Adds the selection methods of a user's files to the built-in ones, the simplest first.
 
     Files that are given take the place of others with methods of the same name, which sweeps began with.
 
@@ -77,11 +77,12 @@ def with_own(files: Sequence[MethodFile], of_sweeps: Iterable[MethodFile] = ()) 
 def methods_for(
     requested: str = AUTOMATIC, table: Mapping[str, SelectionMethod] = SELECTION_METHODS
 ) -> dict[str, Choose]:
-    """The methods to cross-fit, the simplest first: a whole table, or the best single model and the requested one."""
+    """Returns the methods to cross-fit, the simplest first: a whole table, or the best single model and the requested
+    one."""
     wanted = table if requested == AUTOMATIC else (SINGLE, requested)
     return {name: method.choose for name, method in table.items() if name in wanted}
 
 
 def title_of_method(name: str, own: Mapping[str, str]) -> str:
-    """The title of a method by its name on disk; `own` are the titles of a user's own ones."""
+    """Returns the title of a method by its name on disk; `own` are the titles of a user's own ones."""
     return TITLES.get(name) or own.get(name, name)

@@ -27,7 +27,7 @@ def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
 
 
 def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """The inverse of `outputs_of` for classification, of the same shape, up to a constant for each row.
+    """Returns the inverse of `outputs_of` for classification, of the same shape, up to a constant for each row.
 
     Outputs that single precision rounds to certainty give a logit of 17.3 (sigmoid), or -103 for the other class.
     """
@@ -57,7 +57,7 @@ def predictions_of(task: Task, outputs: npt.ArrayLike) -> Floats:
 
 
 def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """The probability of each class or label, (..., rows, num_classes), of a task that is no regression."""
+    """Returns the probability of each class or label, (..., rows, num_classes), of a task that is no regression."""
     assert not task.is_regression
     values = np.asarray(outputs, dtype=np.float64)
     if task.kind_entry.link == "softmax":
@@ -95,7 +95,8 @@ def signs(labels: npt.ArrayLike) -> Floats:
 
 
 def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
-    """The margin of the right answer over each other one; the margins of a sum of outputs are the sum of their margins.
+    """Returns the margin of the right answer over each other one; the margins of a sum of outputs are the sum of their
+    margins.
 
     Args:
         outputs: (candidates, rows, width).

@@ -56,7 +56,7 @@ class SelectionMethod:
 
 
 def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
-    """Each candidate's score on some rows, each once: (candidates,)."""
+    """Returns each candidate's score on some rows, each once: (candidates,)."""
     if pool.task.metric_entry.reads == "right":
         is_counted = np.bincount(rows, minlength=len(pool.labels)).astype(np.float32)
         return np.asarray(
@@ -67,13 +67,13 @@ def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
 
 
 def blocks(pool: Pool, rows: Numbers) -> Iterator[Floats]:
-    """The values of all candidates on some rows, `BLOCK` candidates at a time, (candidates, rows)."""
+    """Yields the values of all candidates on some rows, `BLOCK` candidates at a time, (candidates, rows)."""
     for start in range(0, len(pool.candidates), BLOCK):
         yield pool.values[start : start + BLOCK, rows].astype(np.float64)
 
 
 def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
-    """The candidates that a method may choose from: the best epoch of each trial by its score on some rows.
+    """Returns the candidates that a method may choose from: the best epoch of each trial by its score on some rows.
 
     The first of equals counts; the best trial is first. A regression's candidates that are off the scale of the
     labels are left out (`is_on_scale`): a correlation does not show this, and a mean with others would be off it too.
@@ -88,13 +88,14 @@ def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
 
 
 def first_of_trials(pool: Pool, order: Numbers) -> Numbers:
-    """The first candidate of each trial, in the given order."""
+    """Returns the first candidate of each trial, in the given order."""
     _, first = np.unique(pool.trial_numbers[order], return_index=True)
     return order[np.sort(first)]
 
 
 def is_on_scale(pool: Pool, rows: Numbers, best: int) -> npt.NDArray[np.bool_]:
-    """Whether a regression's candidates have the scale of the labels about as the best one has it, (candidates,).
+    """Returns whether a regression's candidates have the scale of the labels about as the best one has it,
+    (candidates,).
 
     A mean squared error is the squared mean error, plus (c - 1)^2 times the variance of the labels, where c is the
     slope of the predictions on the labels, plus noise, which a mean of several candidates reduces. The first part may
@@ -108,7 +109,8 @@ def is_on_scale(pool: Pool, rows: Numbers, best: int) -> npt.NDArray[np.bool_]:
 
 
 def scale_errors(predictions: Floats, labels: Floats) -> Floats:
-    """The first two parts of `is_on_scale`, (2, candidates); predictions are (candidates, rows), labels (rows,)."""
+    """Returns the first two parts of `is_on_scale`, (2, candidates); predictions are (candidates, rows), labels
+    (rows,)."""
     errors, centred = predictions - labels, labels - labels.mean()
     spread = np.sqrt((centred * centred).sum())
     stretches = errors @ centred / spread if spread > 0 else np.zeros(len(errors))

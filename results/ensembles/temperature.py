@@ -22,7 +22,7 @@ INVERSE_TOLERANCE = 1e-9
 
 
 def calibrated(method: Choose) -> Choose:
-    """A selection method on candidates whose logits have been divided by a fitted temperature.
+    """Returns a selection method on candidates whose logits have been divided by a fitted temperature.
 
     The best `num_considered` trials are considered, or `2 * max_models` if that is more; a temperature changes no
     prediction, so that they are the same without it. Each candidate's temperature is fitted to the rows that the method
@@ -46,13 +46,13 @@ def calibrated(method: Choose) -> Choose:
 
 
 def temper_pool(pool: Pool, temperatures: Floats) -> Pool:
-    """A pool of a classification whose candidates' logits are divided by temperatures, (candidates,)."""
+    """Returns a pool of a classification whose candidates' logits are divided by temperatures, (candidates,)."""
     outputs = tempered(pool.task, pool.outputs[np.arange(len(temperatures))], temperatures[:, None, None])
     return replace(pool, outputs=outputs.astype(np.float32))
 
 
 def find_temperatures(task: Task, outputs: Outputs, labels: Floats) -> Floats:
-    """The temperature of each candidate that maximises the likelihood of the labels.
+    """Returns the temperature of each candidate that maximises the likelihood of the labels.
 
     With m_o the logit of a row's label less that of another answer o, -log p(label) = log(1 + sum_o exp(-m_o / T)) is
     convex in 1/T, so that its slope has one root. Of several labels each is an observation of its own.
@@ -76,11 +76,11 @@ def find_temperatures(task: Task, outputs: Outputs, labels: Floats) -> Floats:
 
 
 def find_temperature(margins: Floats) -> float:
-    """The temperature of one candidate from its margins m, (others, rows)."""
+    """Returns the temperature of one candidate from its margins m, (others, rows)."""
     with_label = np.concatenate([np.zeros_like(margins[:1]), margins])  # the label's own margin is 0
 
     def slope(inverse: float) -> float:
-        """The derivative of -log p(label), summed over rows, by 1/T: -sum_o p_o m_o."""
+        """Returns the derivative of -log p(label), summed over rows, by 1/T: -sum_o p_o m_o."""
         return -float((softmax(-inverse * with_label, axis=0) * with_label).sum())
 
     if slope(1.0) == 0:

@@ -66,7 +66,7 @@ def training_of(
     tasks: Mapping[str, Task],
     ranked: Sequence[RankedConfiguration],
 ) -> Training:
-    """A sweep's training, with its best configurations highlighted."""
+    """Returns a sweep's training, with its best configurations highlighted."""
     best = [row for row in ranked if row.scores][:MAX_HIGHLIGHTED]
     by_trial = {record.trial_id: record for record in records}
     return Training(
@@ -80,19 +80,20 @@ def training_of(
 
 
 def common_stage_ends(records: Sequence[TrialRecord]) -> list[int]:
-    """The last epochs of all stages but the last, if all trials have the same."""
+    """Returns the last epochs of all stages but the last, if all trials have the same."""
     ends = {stage_ends(record.config) for record in records}
     return list(*ends) if len(ends) == 1 else []
 
 
 def stage_ends(config: str) -> tuple[int, ...]:
-    """The last epochs of all stages but the last, of a configuration of any version."""
+    """Returns the last epochs of all stages but the last, of a configuration of any version."""
     epochs = [int(stage["epochs"]) for stage in json.loads(config).get("stages", ())]
     return tuple(sum(epochs[: number + 1]) for number in range(len(epochs) - 1))
 
 
 def learning_curves(training: Training, only: str | None = None) -> go.Figure:
-    """The scores of each task, or of one or `overall` only, by epoch, on dev and, where it was scored, on train."""
+    """Returns the scores of each task, or of one or `overall` only, by epoch, on dev and, where it was scored, on
+    train."""
     metrics = {task: definition.metric for task, definition in training.tasks.items()} | {OVERALL: OVERALL}
     rows = training.curves[training.curves["metric"] == training.curves["task"].map(metrics)]
     return figure_of(
@@ -110,7 +111,7 @@ def learning_curves(training: Training, only: str | None = None) -> go.Figure:
 
 
 def losses(training: Training, only: str | None = None) -> go.Figure:
-    """The loss of each task, or of one only, by epoch, on train and on dev."""
+    """Returns the loss of each task, or of one only, by epoch, on train and on dev."""
     rows = training.curves[training.curves["metric"] == LOSS]
     return figure_of(
         name="losses",
@@ -154,24 +155,24 @@ def penalties(training: Training) -> go.Figure:
 
 
 def penalty_notes(metrics: Collection[str]) -> str:
-    """What those of these metrics mean whose name does not say it."""
+    """Returns what those of these metrics mean whose name does not say it."""
     noise = " The noise norm is the largest entry of SMART's perturbation of a row, mean over the rows."
     learned = f" {spoken(LOSS_WEIGHT).capitalize()} is the learned factor of a loss at the epoch's end."
     return noise * (NOISE_NORM in metrics) + learned * (LOSS_WEIGHT in metrics)
 
 
 def spoken(metric: str) -> str:
-    """A metric's name in a sentence."""
+    """Returns a metric's name in a sentence."""
     return metric.replace("_", " ")
 
 
 def spans_decades(values: pd.Series) -> bool:
-    """Whether positive values differ so much that only a logarithmic axis shows them all."""
+    """Returns whether positive values differ so much that only a logarithmic axis shows them all."""
     return bool((values > 0).all() and values.max() > LOG_RATIO * values.min())
 
 
 def gradient_norms(training: Training) -> go.Figure:
-    """The norms of each task's gradients in the first steps of a stage.
+    """Returns the norms of each task's gradients in the first steps of a stage.
 
     Raises:
         ValueError: the curves have a task that the sweep does not describe.
@@ -202,7 +203,7 @@ def gradient_norms(training: Training) -> go.Figure:
 
 
 def highlighted_note(training: Training) -> str:
-    """What colours mean, where not all lines have one."""
+    """Returns what colours mean, where not all lines have one."""
     mean = ", as the mean of their trials" if training.replicated else ""
     others = {record.number for record in training.records.values()} - set(training.styles)
     is_known = training.styles and (mean or others)
@@ -230,7 +231,8 @@ Line = tuple[str, Mapping[str, Any], pd.Series]
 
 
 def lines_of(training: Training, rows: pd.DataFrame, number: int | None) -> list[Line]:
-    """A line for each trial, or the mean of a highlighted configuration's replicates, by the epochs that all have."""
+    """Returns a line for each trial, or the mean of a highlighted configuration's replicates, by the epochs that all
+    have."""
     by_trial = [
         (str(trial), training.records[str(trial)].params, points.set_index("epoch")["value"].sort_index())
         for trial, points in rows.groupby("trial")
@@ -243,7 +245,7 @@ def lines_of(training: Training, rows: pd.DataFrame, number: int | None) -> list
 
 
 def series_of(training: Training, lines: Sequence[Line], number: int | None, split: str, *, is_dashed: bool) -> Trace:
-    """The lines, at least one, of a configuration, or all grey ones, as one trace with gaps between them."""
+    """Returns the lines, at least one, of a configuration, or all grey ones, as one trace with gaps between them."""
     style = training.style(number)
     if number is None and training.replicated:
         style["name"] = SINGLE_TRIALS

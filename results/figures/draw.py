@@ -67,7 +67,7 @@ class Panel:
 
 
 def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> go.Figure:
-    """A figure of panels; those without a point to show are left out.
+    """Returns a figure of panels; those without a point to show are left out.
 
     Args:
         name: letters, digits and hyphens.
@@ -119,12 +119,12 @@ def adopt(figure: go.Figure, name: str, title: str, caption: str, **more: Any) -
 
 
 def is_empty(figure: go.Figure) -> bool:
-    """Whether a figure shows nothing."""
+    """Returns whether a figure shows nothing."""
     return len(figure.data) == 0
 
 
 def has_points(trace: Trace) -> bool:
-    """Whether a trace shows data."""
+    """Returns whether a trace shows data."""
     return any(len(trace.get(key, ())) > 0 for key in ("x", "y", "z"))
 
 
@@ -139,7 +139,8 @@ def legend_traces(panels: Sequence[Panel]) -> dict[str, Trace]:
 
 
 def safe(text: str) -> str:
-    """A text whose characters Plotly reads neither as markup nor, in a notebook, as TeX; its lines stay lines."""
+    """Returns a text whose characters Plotly reads neither as markup nor, in a notebook, as TeX; its lines stay
+    lines."""
     return html.escape(visible_lines(str(text)), quote=False).replace("$", "&#36;").replace("\n", "<br>")
 
 
@@ -149,12 +150,13 @@ def safe_coordinates(values: Sequence[Coordinate | None]) -> list[Coordinate | N
 
 
 def colour_of(style: int) -> str:
-    """The colour of a style; after the last the first follows."""
+    """Returns the colour of a style; after the last the first follows."""
     return COLOURS[style % len(COLOURS)]
 
 
 def shape_number(style: int) -> int:
-    """The number of a style's symbol and dashes; after the last colour each has those of the next one."""
+    """Returns the number of a style's symbol and dashes; after the last colour every style takes the next symbol and
+    dashes."""
     return (style + style // len(COLOURS)) % len(COLOURS)
 
 
@@ -171,7 +173,7 @@ def axis(
     ends: tuple[float, float] | None = None,
     whole_to: int | None = None,
 ) -> Axis:
-    """An axis.
+    """Returns an axis.
 
     Args:
         title: beside it.
@@ -202,7 +204,7 @@ def whole_ticks(last: int) -> Axis:
 
 
 def from_top(y: Axis) -> Axis:
-    """A y axis whose categories go from top to bottom."""
+    """Returns a y axis whose categories go from top to bottom."""
     return {**y, "range": y["range"][::-1]} if y.get("type") == "category" else y
 
 
@@ -273,7 +275,7 @@ def series(
 
 
 def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], *, name: str, style: int = 0) -> Trace:
-    """The area between two lines, as a closed line."""
+    """Returns the area between two lines, as a closed line."""
     red, green, blue = (int(colour_of(style)[start : start + 2], 16) for start in (1, 3, 5))
     return {
         "type": "scatter",

@@ -27,13 +27,13 @@ SIGNIFICANT, UNDECIDED = "significant, 95 %", "not decided"
 
 
 def forest_plots(effects: SweepEffects) -> list[go.Figure]:
-    """A forest plot of each key with listed values."""
+    """Returns a forest plot of each key with listed values."""
     columns = scored_columns(effects)
     return [forest_plot(effects, key) for key in effects.keys if any(key.name in own.values for own in columns)]
 
 
 def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
-    """The differences of a key's values from the base value, with their 95 % intervals, for each task."""
+    """Returns the differences of a key's values from the base value, with their 95 % intervals, for each task."""
     return figure_of(
         name=f"effects-{file_part(key.name)}",
         title=f"Effect of {key.name}",
@@ -50,12 +50,12 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
 
 
 def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
-    """The scores, the overall one first."""
+    """Returns the scores, the overall one first."""
     return sorted(effects.columns.values(), key=lambda column: column.task != OVERALL)
 
 
 def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
-    """The differences in one score."""
+    """Returns the differences in one score."""
     values = column.values[key.name]
     names = marked_names([value.value for value in values], key)
     compared = [value for value in values if value.difference is not None]
@@ -74,7 +74,7 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
 def effect_series(
     column: ColumnEffects, key: SearchedKey, names: dict[Any, str], values: Sequence[ValueEffect], *, name: str
 ) -> Trace:
-    """The differences of some values; undecided ones are grey."""
+    """Returns the differences of some values; undecided ones are grey."""
     bounds = [column.bounds_of(value.interval) if value.interval else (float("nan"),) * 2 for value in values]
     hover = []
     for value, (low, high) in zip(values, bounds, strict=True):
@@ -118,7 +118,7 @@ def value_figures(effects: SweepEffects, records: Sequence[TrialRecord], scores:
 def scores_by_value(
     effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey
 ) -> go.Figure:
-    """The scores of all trials against a key's values, replicates as points."""
+    """Returns the scores of all trials against a key's values, replicates as points."""
     curve = (
         " The line is the fitted curve. The area is the 95 % interval of its difference from its mean, at each point "
         "alone: it shows how certain the shape is, not the level."
@@ -135,7 +135,7 @@ def scores_by_value(
 
 
 def value_panel(column: ColumnEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey) -> Panel:
-    """The trials' values of one score."""
+    """Returns the trials' values of one score."""
     dev_scores, title = scores.values.get((column.task, "dev"), {}), score_title(column.task, column.tasks)
     shown = [record for record in records if record.trial_id in dev_scores and key.value_of(record.params) is not None]
     values = [key.value_of(record.params) for record in shown]
@@ -159,7 +159,7 @@ def value_panel(column: ColumnEffects, records: Sequence[TrialRecord], scores: T
 
 
 def curve_traces(column: ColumnEffects, key: SearchedKey) -> list[Trace]:
-    """The fitted curve with its band; none where there is no fit."""
+    """Returns the fitted curve with its band; none where there is no fit."""
     if key.name not in column.curves:
         return []
     curve = column.curves[key.name]
@@ -172,7 +172,7 @@ def curve_traces(column: ColumnEffects, key: SearchedKey) -> list[Trace]:
 
 
 def file_part(key: str) -> str:
-    """A key as a part of a figure's name."""
+    """Returns a key as a part of a figure's name."""
     return key.translate(PARTS_JOINED)
 
 
@@ -195,7 +195,7 @@ def published_differences(table: PublishedTable, found: Sequence[ColumnDifferenc
 
 
 def differences_panel(found: ColumnDifferences) -> Panel:
-    """The sweep's differences in one score with their intervals, and the published ones."""
+    """Returns the sweep's differences in one score with their intervals, and the published ones."""
     key, differences = found.key, found.differences
     names = value_names([difference.value for difference in differences])
     values = [names[difference.value] for difference in differences]

@@ -13,7 +13,7 @@ from results.records.selection import MethodScore, Selection, TaskSelection
 
 
 def selection_methods(selection: Selection) -> go.Figure:
-    """The expected score of each selection method, with its 95 % interval, for each task."""
+    """Returns the expected score of each selection method, with its 95 % interval, for each task."""
     return figure_of(
         name="selection-methods",
         title="Selection methods",
@@ -26,7 +26,7 @@ def selection_methods(selection: Selection) -> go.Figure:
 
 
 def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Panel:
-    """The methods of one task, the automatic choice among them last."""
+    """Returns the methods of one task, the automatic choice among them last."""
     task, methods = selection.definitions[name], [*chosen.methods, *([chosen.automatic] if chosen.automatic else [])]
     titles = [title_of_method(method.name, chosen.titles) for method in methods]
     names = [
@@ -61,12 +61,12 @@ def expected_series(task: Task, names: Sequence[str], scores: Sequence[MethodSco
 
 
 def expected_text(task: Task, score: MethodScore) -> str:
-    """An expected score with its interval."""
+    """Returns an expected score with its interval."""
     return f"expected {task.value_of(score.cross_fitted):.3f} ({task.bounds_text(score.interval)})"
 
 
 def expected_scores(selections: Mapping[str, Selection]) -> go.Figure:
-    """The expected scores of the selected ensembles of several sweeps, with their 95 % intervals.
+    """Returns the expected scores of the selected ensembles of several sweeps, with their 95 % intervals.
 
     Args:
         selections: by the name of the sweep.
@@ -112,7 +112,7 @@ def pareto_front(selection: Selection) -> go.Figure:
 
 
 def pareto_panel(task: Task, chosen: TaskSelection) -> Panel:
-    """One task's methods at each limit of models."""
+    """Returns one task's methods at each limit of models."""
     limits = chosen.trade_offs
     scores = [task.value_of(limit.cross_fitted) for limit in limits]
     titles = [title_of_method(limit.name, chosen.titles) for limit in limits]

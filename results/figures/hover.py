@@ -15,7 +15,8 @@ MAX_VALUES = 8
 
 
 def score_title(name: str, tasks: Mapping[str, Task]) -> str:
-    """A task's title, its metric, and whether lower is better: `STS, RMSE, lower is better`; `overall` stays."""
+    """Returns a task's title, its metric, and whether lower is better: `STS, RMSE, lower is better`; `overall`
+    stays."""
     if name not in tasks:
         return name
     task = tasks[name]
@@ -23,13 +24,13 @@ def score_title(name: str, tasks: Mapping[str, Task]) -> str:
 
 
 def value_names(values: Iterable[Any]) -> dict[Any, str]:
-    """A text for each value, different ones for different values."""
+    """Returns a text for each value, different ones for different values."""
     different = list(dict.fromkeys(values))
     return dict(zip(different, value_texts(different), strict=True))
 
 
 def values_lines(params: Mapping[str, Any]) -> list[str]:
-    """A line for each searched value, e.g. `smart.weight 0.45`."""
+    """Returns a line for each searched value, e.g. `smart.weight 0.45`."""
     lines = [f"{name} {value_text(value)}" for name, value in params.items()]
     return lines if len(lines) <= MAX_VALUES else [*lines[:MAX_VALUES], f"and {len(lines) - MAX_VALUES} more"]
 
@@ -41,12 +42,13 @@ def trial_text(record: TrialRecord, *scores: str) -> str:
 
 
 def short_values(params: Mapping[str, Any]) -> str:
-    """All searched values in a line, e.g. `smart.weight 0.45, smart.mode paper`."""
+    """Returns all searched values in a line, e.g. `smart.weight 0.45, smart.mode paper`."""
     return ", ".join(f"{name} {value_text(value)}" for name, value in params.items())
 
 
 def short_names(configurations: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[int, str]:
-    """A short name for each configuration by its number: its values if they are few and differ, else its number."""
+    """Returns a short name for each configuration by its number: its values if they are few and differ, else its
+    number."""
     keys = {key for _, params in configurations for key in params}
     by_number = {number: f"configuration {number:04d}" for number, _ in configurations}
     names = {number: short_values(params) or by_number[number] for number, params in configurations}

@@ -52,7 +52,7 @@ class Predicted:
 
 
 def prediction_figures(models: Sequence[Predicted]) -> list[go.Figure]:
-    """All figures of one task's predictions, of models or ensembles over the same examples."""
+    """Returns all figures of one task's predictions, of models or ensembles over the same examples."""
     task = models[0].task
     if task.is_regression:
         return [scatter_plot(models)]
@@ -63,7 +63,7 @@ def prediction_figures(models: Sequence[Predicted]) -> list[go.Figure]:
 
 
 def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
-    """How often each class is predicted for the examples of each class."""
+    """Returns how often each class is predicted for the examples of each class."""
     task = models[0].task
     names = task.class_names
     panels = []
@@ -143,21 +143,22 @@ def scatter_plot(models: Sequence[Predicted]) -> go.Figure:
 
 
 def drawn_rows(num_rows: int) -> Ints:
-    """The rows of examples that are drawn as points, in order: all, or a fixed random sample of `MAX_POINTS`."""
+    """Returns the rows of examples that are drawn as points, in order: all, or a fixed random sample of
+    `MAX_POINTS`."""
     if num_rows <= MAX_POINTS:
         return np.arange(num_rows)
     return np.sort(np.random.default_rng(POINTS_SEED).choice(num_rows, MAX_POINTS, replace=False))
 
 
 def drawn_note(num_rows: int) -> str:
-    """A sentence on a sample that is drawn; empty where all examples are."""
+    """Returns a sentence on a sample that is drawn; empty where all examples are."""
     if num_rows <= MAX_POINTS:
         return ""
     return f" Of the {num_rows:,} examples {MAX_POINTS:,} are drawn, chosen at random."
 
 
 def reliability(models: Sequence[Predicted]) -> go.Figure:
-    """How often predictions are right, against the probability that the model gave them."""
+    """Returns how often predictions are right, against the probability that the model gave them."""
     task = models[0].task
     lowest = 0.5 if task.kind_entry.has_several_labels else 1 / task.num_classes
     equal = series([lowest, 1.0], [lowest, 1.0], mode="lines", is_faint=True, dash="dash")
@@ -173,7 +174,7 @@ def reliability(models: Sequence[Predicted]) -> go.Figure:
 
 
 def reliability_series(model: Predicted, style: int) -> Trace:
-    """A point for each of `NUM_BINS` groups of about equal size, fewer where there are fewer examples, with the
+    """Returns a point for each of `NUM_BINS` groups of about equal size, fewer where there are fewer examples, with the
     interval of its share of right predictions."""
     confidence = model.confidence
     parts = np.array_split(np.argsort(confidence, kind="stable"), min(NUM_BINS, len(confidence)))

@@ -25,7 +25,7 @@ KEPT, STOPPED = "not stopped", "stopped here"
 
 
 def history(study: "Study", score: str) -> go.Figure:
-    """The score of each configuration in the order in which they started, and the best so far."""
+    """Returns the score of each configuration in the order in which they started, and the best so far."""
     from optuna.visualization import plot_optimization_history
 
     if not study.trials:
@@ -42,7 +42,7 @@ def history(study: "Study", score: str) -> go.Figure:
 
 
 def importance(importances: Mapping[str, float]) -> go.Figure:
-    """The share of the scores' variance that each key explains, of `key_importances`."""
+    """Returns the share of the scores' variance that each key explains, of `key_importances`."""
     keys = list(importances)
     hover = [f"{key}\n{share:.1%} of the variance" for key, share in importances.items()]
     trace = bars(keys, list(importances.values()), hover)
@@ -56,7 +56,7 @@ def importance(importances: Mapping[str, float]) -> go.Figure:
 
 
 def slices(study: "Study", score: str) -> go.Figure:
-    """The scores against each key, whatever the other keys."""
+    """Returns the scores against each key, whatever the other keys."""
     from optuna.visualization import plot_slice
 
     caption = f"{MEANS}. What looks like an effect may be that of another key that a search varied along with it."
@@ -66,7 +66,8 @@ def slices(study: "Study", score: str) -> go.Figure:
 
 
 def parallel_coordinates(study: "Study", score: str, importances: Mapping[str, float]) -> go.Figure:
-    """Each configuration as a line through its values of all keys, of many the most important ones, and its score."""
+    """Returns each configuration as a line through its values of all keys, of many the most important ones, and its
+    score."""
     from optuna.visualization import plot_parallel_coordinate
 
     names = {name for trial in study.trials for name in trial.params}
@@ -78,7 +79,8 @@ def parallel_coordinates(study: "Study", score: str, importances: Mapping[str, f
 
 
 def rungs(records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task], metric: str) -> go.Figure:
-    """The scores by which successive halving compared the trials at each rung, and which ones it stopped there."""
+    """Returns the scores by which successive halving compared the trials at each rung, and which ones it stopped
+    there."""
     points: dict[str, list[tuple[str, float, str]]] = {KEPT: [], STOPPED: []}
     for record, bests in bests_by_scored_epoch(records, curves, tasks, metric):
         for rung in rungs_up_to(len(bests)):
@@ -115,7 +117,8 @@ def rungs(records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[s
 def bests_by_scored_epoch(
     records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task], metric: str
 ) -> Iterator[tuple[TrialRecord, list[float]]]:
-    """Each first training with its best scores so far, at the epochs with an overall score, which the rungs count."""
+    """Yields each first training with its best scores so far, at the epochs with an overall score, which the rungs
+    count."""
     is_overall = (curves["task"] == OVERALL) & (curves["split"] == "dev")
     counted = set(zip(curves["trial"][is_overall], curves["epoch"][is_overall], strict=True))
     own_metric = tasks[metric].metric if metric in tasks else OVERALL

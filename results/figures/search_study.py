@@ -25,7 +25,7 @@ CATEGORY_TYPES = (str, int, float, bool, type(None))
 def search_study(
     records: Sequence[TrialRecord], keys: Sequence[SearchedKey], metric: str, tasks: Mapping[str, Task]
 ) -> "Study":
-    """A study in memory with a trial for each finished configuration, in the order in which these started.
+    """Returns a study in memory with a trial for each finished configuration, in the order in which these started.
 
     Args:
         records: a sweep's trials.
@@ -67,7 +67,7 @@ def search_study(
 
 
 def key_importances(study: "Study") -> dict[str, float]:
-    """The share of the variance of the configurations' scores that each key explains, as fANOVA estimates it.
+    """Returns the share of the variance of the configurations' scores that each key explains, as fANOVA estimates it.
 
     Returns:
         By key, the most important first, without keys that some configuration does not have; empty where there are

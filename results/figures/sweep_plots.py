@@ -95,7 +95,7 @@ class SweepPlots:
         return require_points(search.history(self.comparable_study(), self.score_title))
 
     def importance(self) -> "go.Figure":
-        """The share of the scores' variance that each searched key explains."""
+        """Returns the share of the scores' variance that each searched key explains."""
         found = key_importances(self.comparable_study())
         rule = f"importance needs {FEWEST_CONFIGURATIONS} finished configurations with different scores"
         require(bool(found), rule, len(self.study.trials))
@@ -106,18 +106,18 @@ class SweepPlots:
         return require_points(search.slices(self.study, self.score_title))
 
     def parallel_coordinates(self) -> "go.Figure":
-        """Each configuration as a line through its searched values to its score."""
+        """Returns each configuration as a line through its searched values to its score."""
         study = self.comparable_study()
         return require_points(search.parallel_coordinates(study, self.score_title, key_importances(study)))
 
     def rungs(self) -> "go.Figure":
-        """The scores at each rung of a sweep with `--scheduler asha`, and which trials were stopped there."""
+        """Returns the scores at each rung of a sweep with `--scheduler asha`, and which trials were stopped there."""
         scheduler = self.info.get("scheduler")
         require(scheduler == "asha", "rungs must be of a sweep with --scheduler asha", scheduler)
         return require_points(search.rungs(self.records, self.curve_rows, self.tasks, self.metric))
 
     def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
-        """The confusion matrix of a trial on dev, or a scatter plot for a regression.
+        """Returns the confusion matrix of a trial on dev, or a scatter plot for a regression.
 
         Args:
             task: one of the sweep's tasks.
@@ -129,7 +129,8 @@ class SweepPlots:
         )
 
     def reliability(self, task: str, trial: str | None = None) -> "go.Figure":
-        """How often a trial is right on dev, against the probability that it gave; arguments as `predictions`."""
+        """Returns how often a trial is right on dev, against the probability that it gave; arguments as
+        `predictions`."""
         model = self.predicted(task, trial)
         require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
         return require_points(predictions.reliability([model]))
@@ -148,7 +149,7 @@ class SweepPlots:
         return require_points(effects.published_differences(table, found, number))
 
     def methods(self) -> "go.Figure":
-        """The expected score of each selection method, with its 95 % interval, for each task."""
+        """Returns the expected score of each selection method, with its 95 % interval, for each task."""
         return require_points(ensembles.selection_methods(read_selection(self.path)))
 
     def pareto(self) -> "go.Figure":
@@ -182,7 +183,7 @@ class SweepPlots:
         return search_study(self.records, self.keys, self.metric, self.tasks)
 
     def comparable_study(self) -> "Study":
-        """The study; ValueError if the trials' scores cannot be compared."""
+        """Returns the study; ValueError if the trials' scores cannot be compared."""
         rule = "scores must be of the same tasks to be compared"
         require(self.has_comparable_scores, rule, "overall scores of different tasks")
         return self.study
@@ -193,7 +194,7 @@ class SweepPlots:
         return training_of(self.curve_rows, self.records, self.tasks, self.read_ranking())
 
     def require_score(self, name: str | None) -> str | None:
-        """The name; ValueError if it is that of no task."""
+        """Returns the name; ValueError if no task has it."""
         if name is not None:
             require_name(name, [*self.tasks, OVERALL], "task")
         return name
@@ -208,7 +209,7 @@ class SweepPlots:
         return self.best_epoch_scores[1].get((task, "dev"), {})
 
     def predicted(self, task: str, trial: str | None = None) -> Predicted:
-        """A trial's predictions for dev at its best overall epoch; arguments as `predictions`."""
+        """Returns a trial's predictions for dev at its best overall epoch; arguments as `predictions`."""
         require_name(task, self.tasks, "task")
         scores = self.dev_scores(task)
         require(bool(scores), f"a trial must have a dev score of {task}", "none yet")
@@ -233,7 +234,8 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
 
 
 def named_or_only(name: str | None, keys: Sequence[SearchedKey]) -> SearchedKey:
-    """The searched key of this name, or the only one; ValueError where there is none of this name, or several."""
+    """Returns the searched key of this name, or the only one; ValueError where there is none of this name, or
+    several."""
     by_name = {key.name: key for key in keys}
     require(bool(by_name), "there must be a searched key", "none")
     if name is None:
@@ -244,6 +246,6 @@ def named_or_only(name: str | None, keys: Sequence[SearchedKey]) -> SearchedKey:
 
 
 def require_points(figure: "go.Figure") -> "go.Figure":
-    """The figure; ValueError if it shows nothing."""
+    """Returns the figure; ValueError if it shows nothing."""
     require(not is_empty(figure), f"{figure.layout.meta['title']}: there must be something to draw", "no data yet")
     return figure

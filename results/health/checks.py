@@ -33,7 +33,7 @@ BELOW_RANKING: tuple[Check, ...] = (vanishing_penalties, starved_tasks, equal_tr
 
 
 def find_problems(sweep: Sweep) -> list[Finding]:
-    """All findings about a sweep, ended or running; a check that cannot be made is one of them.
+    """Returns all findings about a sweep, ended or running; a check that cannot be made is one of them.
 
     Args:
         sweep: with its files: predictions are read.
@@ -46,7 +46,7 @@ def find_problems(sweep: Sweep) -> list[Finding]:
 
 
 def findings_or_reason(name: str, sweep: Sweep) -> Iterator[Finding]:
-    """The findings of one check, and why it could not be completed."""
+    """Yields the findings of one check, and why it could not be completed."""
     try:
         yield from CHECKS[name](sweep)
     except ValueError as error:

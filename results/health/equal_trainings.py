@@ -12,8 +12,8 @@ from results.sweep import Sweep
 
 
 def equal_trainings(sweep: Sweep) -> Iterator[Finding]:
-    """Each group of different configurations with the same losses and dev scores in all finished trainings, of which
-    they have the same replicates."""
+    """Yields each group of different configurations with the same losses and dev scores in all finished trainings, of
+    which they have the same replicates."""
     points = equal_points(sweep.curves)
     trainings: dict[int, list[TrialRecord]] = defaultdict(list)
     for record in sorted(sweep.finished, key=lambda record: record.replicate):

@@ -72,12 +72,12 @@ def forgotten_tasks(sweep: Sweep) -> Iterator[Finding]:
 
 
 def curves_of_finished(sweep: Sweep) -> pd.DataFrame:
-    """The curves of the finished trials."""
+    """Returns the curves of the finished trials."""
     return sweep.curves[sweep.curves["trial"].isin([record.trial_id for record in sweep.finished])]
 
 
 def dev_values(curves: pd.DataFrame, task: str, metric: str) -> dict[str, dict[int, float]]:
-    """A task's values of a metric on dev by trial, each by epoch in ascending order."""
+    """Returns a task's values of a metric on dev by trial, each by epoch in ascending order."""
     rows = curves[(curves["task"] == task) & (curves["split"] == "dev") & (curves["metric"] == metric)]
     return {
         str(trial): dict(zip(own["epoch"].tolist(), own["value"].tolist(), strict=True))
@@ -86,7 +86,7 @@ def dev_values(curves: pd.DataFrame, task: str, metric: str) -> dict[str, dict[i
 
 
 def train_losses(curves: pd.DataFrame) -> dict[tuple[str, int], dict[str, float]]:
-    """The mean train losses by trial and epoch, each by task."""
+    """Returns the mean train losses by trial and epoch, each by task."""
     rows = curves[(curves["split"] == "train") & (curves["metric"] == "loss")]
     losses: dict[tuple[str, int], dict[str, float]] = {}
     for trial, epoch, task, value in rows[["trial", "epoch", "task", "value"]].itertuples(index=False):

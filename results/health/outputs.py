@@ -46,7 +46,7 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
 
 
 def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
-    """Whether predictions for dev are one label (or set of labels) for nearly all examples, or one number.
+    """Returns whether predictions for dev are one label (or set of labels) for nearly all examples, or one number.
 
     Not of metrics that read the output of a binary or multi-label task: a threshold has no part in them.
     """
@@ -78,7 +78,7 @@ def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
 
 
 def best_epochs(sweep: Sweep, name: str) -> list[TrialEpoch]:
-    """Each finished trial with a dev score of a task, at its best overall epoch."""
+    """Returns each finished trial with a dev score of a task, at its best overall epoch."""
     epochs, scored = sweep.plot.best_epoch_scores[0], sweep.plot.dev_scores(name)
     return [(record.trial_id, epochs[record.trial_id]) for record in sweep.finished if record.trial_id in scored]
 
@@ -86,6 +86,6 @@ def best_epochs(sweep: Sweep, name: str) -> list[TrialEpoch]:
 def dev_outputs(
     sweep: Sweep, name: str, wanted: Sequence[TrialEpoch]
 ) -> Iterator[tuple[str, npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
-    """The logits for dev and its labels of each of these trials."""
+    """Yields the logits for dev and its labels of each of these trials."""
     for (trial, _), table in iter_predictions(open_folder(sweep.path), name, "dev", wanted):
         yield trial, logits_array(table), labels_array(table)

@@ -12,7 +12,7 @@ MAX_OVERLAP = 0.01
 
 
 def repeated_texts(sweep: Sweep) -> Iterator[Finding]:
-    """What `sweep.json` has of repeated texts, task by task; nothing of sweeps that do not have it."""
+    """Yields what `sweep.json` has of repeated texts, task by task; nothing of sweeps that do not have it."""
     data = sweep.info.get("data") or {}
     command = f"python -m mtlib.data {shlex.quote(str(data.get('folder')))}"
     for name, counts in (data.get("repeats") or {}).items():

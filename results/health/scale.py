@@ -23,7 +23,7 @@ shorter gradients is starved: Adam's moments, which tasks share, are the other's
 
 
 def vanishing_penalties(sweep: Sweep) -> Iterator[Finding]:
-    """Each penalty and task where some trials' penalty is numerically nothing, in every epoch so far.
+    """Yields each penalty and task where some trials' penalty is numerically nothing, in every epoch so far.
 
     Signed penalties are left out: their values may cancel in a mean.
     """
@@ -43,14 +43,14 @@ def vanishing_penalties(sweep: Sweep) -> Iterator[Finding]:
 
 
 def how_to_strengthen(name: str, settings: Mapping[str, Any]) -> str:
-    """What makes a penalty act that is numerically nothing."""
+    """Returns what makes a penalty act that is numerically nothing."""
     if settings.get("mode") == "paper":
         return f"choose {name}.mode unit_norm or random, or a larger {name}.epsilon"
     return f"raise {name}.weight, or set it to 0 and save the time of the penalty"
 
 
 def overwhelming_penalties(sweep: Sweep) -> Iterator[Finding]:
-    """Each penalty and task where the weighted penalty exceeds the loss in some trials' last epoch.
+    """Yields each penalty and task where the weighted penalty exceeds the loss in some trials' last epoch.
 
     Signed penalties are left out: a constant may be added to them without any effect.
     """
@@ -70,14 +70,14 @@ def overwhelming_penalties(sweep: Sweep) -> Iterator[Finding]:
 
 
 def how_to_weaken(name: str, settings: Any, ratio: float) -> str:
-    """What makes a penalty as large as the loss at most."""
+    """Returns what makes a penalty as large as the loss at most."""
     lower = f"set {name}.weight to at most {settings.weight / ratio:.2g}"
     is_sum = getattr(settings, "reduction", "mean") == "sum"
     return f"{lower}, or {name}.reduction to mean, which does not grow with the batch" if is_sum else lower
 
 
 def penalty_ratios(sweep: Sweep, name: str) -> "pd.Series[float]":
-    """A weighted penalty over the loss, both means over the batches of the last epoch that has both.
+    """Divides a weighted penalty by the loss, both averaged over the batches of the last epoch that has both.
 
     Curves hold the mean over the batches that carry the penalty, of which there is one in `every_batches`; with a sum
     for its reduction, it counts once for each row of a batch.
@@ -101,7 +101,7 @@ def penalty_ratios(sweep: Sweep, name: str) -> "pd.Series[float]":
 
 
 def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
-    """Each task that is starved in some trials, with the figures of the trial where it is starved most."""
+    """Yields each task that is starved in some trials, with the figures of the trial where it is starved most."""
     norms = train_points(sweep, "gradient_norm").groupby(["trial", "task"])["value"].mean().unstack()
     starved = norms.max(axis=1) > MAX_RATIO * norms.min(axis=1)
     norms = norms[starved & (norms.min(axis=1) > 0)]
@@ -121,7 +121,7 @@ def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
 
 
 def how_to_shorten(config: TrialConfig, task: str, ratio: float) -> str:
-    """What to set so that a task's gradients are no longer than those of the task that they starve."""
+    """Proposes what to set so that a task's gradients are no longer than the gradients of the task that they starve."""
     settings = config.tasks[task]
     if config.task(task).is_regression and settings.target_scale == "raw":
         return f"tasks.{task}.target_scale=unit"
@@ -136,7 +136,7 @@ def joined(parts: Iterable[str]) -> str:
 
 
 def train_points(sweep: Sweep, metric: str) -> pd.DataFrame:
-    """The points of a metric in training."""
+    """Returns the points of a metric in training."""
     return sweep.curves[(sweep.curves["split"] == "train") & (sweep.curves["metric"] == metric)]
 
 

@@ -46,7 +46,7 @@ def failed_trials(sweep: Sweep) -> Iterator[Finding]:
 
 
 def is_running(sweep: Sweep) -> bool:
-    """Whether the sweep may be running."""
+    """Returns whether the sweep may be running."""
     return sweep.stopped_at is None and any(record.status in UNFINISHED for record in sweep.records)
 
 

@@ -24,7 +24,7 @@ def trial_card_facts(
     epoch: int,
     records: Sequence[TrialRecord],
 ) -> CardFacts:
-    """The facts of a trial's model card that are in the sweep's records.
+    """Returns the facts of a trial's model card that are in the sweep's records.
 
     Args:
         info, root: content of `sweep.json` and the sweep's folder.
@@ -62,7 +62,7 @@ def trial_card_facts(
 
 
 def dev_interval(root: SubTreeFileSystem, trial: str, epoch: int, task: Task) -> tuple[float, float] | None:
-    """The 95 % interval over dev examples of a task's metric at an epoch, the lower value first.
+    """Returns the 95 % interval over dev examples of a task's metric at an epoch, the lower value first.
 
     None: the epoch has no predictions of the task, or the score is the same on all resamples, as with no wrong one.
     """

@@ -39,7 +39,7 @@ def read_dev_table(sweep: Location, task: str, data: Path | None = None) -> Tabl
 
 
 def data_folder(sweep: Location, data: Path | None = None) -> Path:
-    """The given data folder, or else that of the sweep; ValueError if it does not exist."""
+    """Returns the given data folder, or else the sweep's own; ValueError if it does not exist."""
     named = (read_sweep(sweep).get("data") or {}).get("folder")
     require(data is not None or named is not None, f"--data must name the data folder, which {sweep} does not", "none")
     folder = data or Path(str(named))
@@ -49,7 +49,8 @@ def data_folder(sweep: Location, data: Path | None = None) -> Path:
 
 
 def pick_texts(table: Table, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The texts of some rows of a table, one or two by row, in the order of the ids; ValueError if one is missing."""
+    """Returns the texts of some rows of a table, one or two by row, in the order of the ids; ValueError if one is
+    missing."""
     texts = tuple(zip(*table.texts, strict=True))
     if list(ids) == table.ids:
         return texts

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # `results` must load without torch
 
 
 def int8_sentence(folder: Path, task: str, table: Table) -> str:
-    """The dev score of a task's file with integer weights, and its difference from that of the file with 32 bits.
+    """States the dev score of a task's file with integer weights, and its difference from the file with 32 bits.
 
     The interval of the difference, of 95 %, is over examples: both files predict the same ones.
 
@@ -42,7 +42,7 @@ def int8_sentence(folder: Path, task: str, table: Table) -> str:
 
 
 def file_logits(path: Path, exported: "ExportedModel", table: Table) -> Floats:
-    """The logits that an ONNX file gives for every row of a table, (rows, num_logits)."""
+    """Returns the logits that an ONNX file gives for every row of a table, (rows, num_logits)."""
     from mtlib.checkpoints.onnx_files import arrays_of, import_onnx_runtime, run_session
     from mtlib.training.evaluation import evaluate_rows
 

@@ -52,7 +52,8 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """The place of each sweep of a selection: the recorded one, or `home`, the selection's, if the sweep has moved."""
+    """Returns the place of each sweep of a selection: the recorded one, or `home`, the selection's, if the sweep has
+    moved."""
     own_name = str(read_sweep(home).get("name")) if is_file(open_folder(home), SWEEP_FILE) else ""
     called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
     moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_file(open_folder(sweep), SWEEP_FILE)}
@@ -100,7 +101,7 @@ def check_frozen_encoder(config: TrialConfig, pretrained: "PretrainedEncoder", s
 
 
 def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> list[tuple[TrialRecord, TrialConfig]]:
-    """Each member's trial and its configuration; ValueError if it is not there or has not learned the task."""
+    """Returns each member's trial and its configuration; ValueError if it is not there or has not learned the task."""
     records: dict[str, dict[str, TrialRecord]] = {}
     for sweep in dict.fromkeys(member.sweep for member in members):
         require_name(sweep, source.places, "sweep of a selection")
@@ -119,7 +120,7 @@ def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> li
 
 
 def find_encoders(configs: Iterable[TrialConfig], source: ModelSource) -> list[str]:
-    """The pretrained encoders of models; ValueError if there are several and `source.encoder` replaces them."""
+    """Returns the pretrained encoders of models; ValueError if there are several and `source.encoder` replaces them."""
     names = sorted({config.encoder.name for config in configs})
     is_one = source.encoder is None or len(names) == 1
     require(is_one, "--encoder can replace a single pretrained encoder only", f"models of {', '.join(names)}")

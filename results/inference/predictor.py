@@ -60,7 +60,7 @@ def load_predictor(selection: Selection, task: str, source: ModelSource) -> Pred
 
 
 def ensemble_of(members: Sequence[Member | BundledMember]) -> Ensemble:
-    """How the outputs of members are averaged; ValueError if a weight or temperature is invalid."""
+    """Returns how the outputs of members are averaged; ValueError if a weight or temperature is invalid."""
     weights = tuple(member.weight for member in members)
     require(min(weights) > 0, "weights of members must be above 0", min(weights))
     require(abs(sum(weights) - 1) <= MAX_WEIGHT_SUM_ERROR, "weights of members must sum to 1", sum(weights))
@@ -104,7 +104,7 @@ def iter_chunks(rows: Iterable[TextRow]) -> Iterator[list[TextRow]]:
 
 
 def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Floats:
-    """The outputs of an ensemble for at least one row, (rows, width); see `results.ensembles.outputs`.
+    """Returns the outputs of an ensemble for at least one row, (rows, width); see `results.ensembles.outputs`.
 
     Args:
         texts: one or two by row, as the task has; they may be blank.
@@ -140,7 +140,7 @@ def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "Pre
 
 
 def model_logits(loaded: LoadedModel, task: str, corpus: Corpus) -> Floats:
-    """One model's logits, (rows, num_logits); batches are of rows of similar length, as when it was scored."""
+    """Returns one model's logits, (rows, num_logits); batches are of rows of similar length, as when it was scored."""
     from mtlib.runtime.errors import TrainingDiverged
     from mtlib.training.evaluation import predict
 

@@ -36,7 +36,8 @@ class TextRow:
 
 
 def find_format(place: str, flag: str = "--input") -> InputFormat:
-    """The format by the suffix of a file's name; plain lines for standard input. ValueError for any other suffix.
+    """Returns the format by the suffix of a file's name; plain lines for standard input. ValueError for any other
+    suffix.
 
     `flag` is the one that named the file, for messages.
     """
@@ -48,12 +49,12 @@ def find_format(place: str, flag: str = "--input") -> InputFormat:
 
 
 def name_input(place: str) -> str:
-    """The name of the input in messages."""
+    """Returns the name of the input in messages."""
     return "standard input" if place == STANDARD_INPUT else fit_name(Path(place).name)
 
 
 def input_file(place: str) -> Path:
-    """The file of the input; that of standard input may be a pipe."""
+    """Returns the file of the input; standard input may be a pipe."""
     return Path("/dev/stdin" if place == STANDARD_INPUT else place).expanduser()
 
 
@@ -76,7 +77,7 @@ def open_input(place: str, flag: str = "--input") -> Iterator[IO[bytes]]:
 def read_texts(
     stream: IO[bytes], name: str, form: InputFormat, columns: Sequence[str], id_column: str = ID_COLUMN
 ) -> Iterator[TextRow]:
-    """Rows of new text, each read when it is asked for; those with a blank text too.
+    """Reads rows of new text, each when it is asked for, also rows with a blank text.
 
     Rows are numbered from 0 where there is no `id_column`. `columns` are those of the texts; plain lines have none, but
     as many texts. Raises ValueError as `read_stream` and `read_parquet_stream`, or if Parquet comes through a pipe.

@@ -27,7 +27,7 @@ Cell = str | int | float | None | list[str | int]
 
 
 def find_output_format(place: str) -> OutputFormat:
-    """The format by a file's suffix; ValueError for an unknown one."""
+    """Returns the format by a file's suffix; ValueError for an unknown one."""
     suffix = Path(split_location(place)[1]).suffix.lower()
     require(suffix in OUTPUT_SUFFIXES, f"--output must end in {', '.join(OUTPUT_SUFFIXES)}", place)
     return OUTPUT_SUFFIXES[suffix]
@@ -39,19 +39,19 @@ def column_names(task: Task) -> list[str]:
 
 
 def label_name(task: Task, label: int) -> str | int:
-    """A label as the task's files have it: its name, or its number where labels have no names."""
+    """Returns a label as the task's files have it: its name, or its number where labels have no names."""
     return task.labels[label] if task.labels else label
 
 
 def shown_labels(task: Task) -> Sequence[int]:
-    """The labels whose probabilities are written; the others follow from them."""
+    """Returns the labels whose probabilities are written; the others follow from them."""
     if task.is_regression:
         return ()
     return range(task.num_classes) if task.num_logits > 1 else (1,)
 
 
 def format_header(task: Task, form: OutputFormat) -> str:
-    """The header line of CSV; empty for JSON lines."""
+    """Returns the header line of CSV; empty for JSON lines."""
     return csv_text([column_names(task)]) if form == "csv" else ""
 
 
@@ -82,7 +82,7 @@ def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[lis
 
 
 def predicted_cell(task: Task, prediction: Floats) -> Cell:
-    """A row's prediction: a number, the name of a class, or the names of all labels that it has."""
+    """Returns a row's prediction: a number, the name of a class, or the names of all labels that it has."""
     if task.is_regression:
         return round(float(prediction), DIGITS)
     if task.kind_entry.has_several_labels:
@@ -98,5 +98,5 @@ def csv_text(lines: Iterable[Sequence[Cell]]) -> str:
 
 
 def csv_cell(cell: Cell) -> str | int | float | None:
-    """A list as JSON, as files of training data may have it; any other cell unchanged."""
+    """Returns a list as JSON, as files of training data may have it; any other cell unchanged."""
     return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell

@@ -58,7 +58,7 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class Fold:
-    """Blocks of which only a title is shown at first."""
+    """Blocks that are folded: only a title is shown at first."""
 
     title: str
     blocks: Sequence["Block"]
@@ -109,7 +109,7 @@ class Page:
 
 
 def unfolded(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Blocks with those of folds in their places."""
+    """Puts the blocks of folds in the folds' places."""
     for block in blocks:
         if isinstance(block, Fold):
             yield from unfolded(block.blocks)

@@ -14,7 +14,7 @@ from results.sweep import Sweep
 
 
 def overview_blocks(sweeps: Sequence[PageInputs]) -> Iterator[Block]:
-    """A table of the sweeps, and what to expect of their ensembles, where these are known."""
+    """Yields a table of the sweeps, and what to expect of their ensembles, where these are known."""
     yield sweeps_table(sweeps)
     selections = {inputs.title: inputs.selection for inputs in sweeps if inputs.selection is not None}
     figure = expected_scores(selections)
@@ -43,7 +43,8 @@ def sweeps_table(sweeps: Sequence[PageInputs]) -> TextTable:
 
 
 def best_text(sweep: Sweep) -> str:
-    """The highest mean overall score of the configurations that the ranking begins with, all of the same tasks."""
+    """Returns the highest mean overall score of the configurations that the ranking begins with, all of the same
+    tasks."""
     try:
         scored = [row for row in sweep.ranked if row.scores]
     except ValueError as error:

@@ -56,7 +56,7 @@ def texts_reader(sweep: Sweep, data: Path | None = None) -> ReadTexts:
 
 
 def best_single_model(sweep: Sweep, name: str) -> Predicted | None:
-    """The predictions of the best single model of a task; None where no trial has a dev score of it yet.
+    """Returns the predictions of the best single model of a task; None where no trial has a dev score of it yet.
 
     Raises:
         ValueError: predictions are missing.
@@ -65,7 +65,7 @@ def best_single_model(sweep: Sweep, name: str) -> Predicted | None:
 
 
 def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Predicted:
-    """The predictions of the ensemble, or of the single model, that was selected for a task.
+    """Returns the predictions of the ensemble, or of the single model, that was selected for a task.
 
     Args:
         sweep: has the selection.
@@ -88,7 +88,8 @@ def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Pre
 
 
 def predict_alike(model: Predicted, other: Predicted) -> bool:
-    """Whether two models of a task give the same predictions for the same examples, with the same probabilities."""
+    """Returns whether two models of a task give the same predictions for the same examples, with the same
+    probabilities."""
     pairs = [(model.predictions, other.predictions)]
     if model.probs is not None and other.probs is not None:
         pairs.append((model.probs, other.probs))
@@ -96,7 +97,7 @@ def predict_alike(model: Predicted, other: Predicted) -> bool:
 
 
 def member_outputs(member: Member, folders: Mapping[str, Location], single: Predicted) -> Floats:
-    """The outputs, (rows, width), of a member of an ensemble for the examples of the best single model.
+    """Returns the outputs, (rows, width), of a member of an ensemble for the examples of the best single model.
 
     Raises:
         ValueError: they are missing, or are of other examples.
@@ -111,7 +112,7 @@ def member_outputs(member: Member, folders: Mapping[str, Location], single: Pred
 
 
 def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) -> TextTable | None:
-    """The dev examples whose predictions differ most between the best trials; None if there is one trial only.
+    """Returns the dev examples whose predictions differ most between the best trials; None if there is one trial only.
 
     Raises:
         ValueError: predictions or texts are missing.
@@ -143,7 +144,7 @@ def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) ->
 
 
 def spread_of(task: Task, predictions: Floats) -> tuple[Floats, Callable[[Floats], str]]:
-    """How much the predictions of each example differ, and a text for those of one."""
+    """Says how much the predictions of each example differ, and writes a text for one example's."""
     if task.is_regression:
         return predictions.std(axis=0), lambda row: f"{row.min():.2f} to {row.max():.2f}, mean {row.mean():.2f}"
     names = task.class_names
@@ -167,7 +168,8 @@ def spread_of(task: Task, predictions: Floats) -> tuple[Floats, Callable[[Floats
 
 
 def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
-    """The worst errors of a model with their texts: the largest ones, of classes those of the highest probability.
+    """Returns the worst errors of a model with their texts: the largest ones, of classes those of the highest
+    probability.
 
     Raises:
         ValueError: texts are missing.
@@ -198,7 +200,7 @@ def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
 
 
 def shown_texts(texts: tuple[str, ...] | None) -> list[str]:
-    """One or two texts as one cell, shortened; no cell without texts."""
+    """Returns one or two texts as one cell, shortened; no cell without texts."""
     if texts is None:
         return []
     shown = [text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …" for text in texts]
@@ -206,12 +208,13 @@ def shown_texts(texts: tuple[str, ...] | None) -> list[str]:
 
 
 def label_text(task: Task, label: float | Floats) -> str:
-    """A row's label as `Task.names_of`, or the number of a regression."""
+    """Returns a row's label as `Task.names_of`, or the number of a regression."""
     return f"{label:.2f}" if task.is_regression else task.names_of(label)
 
 
 def members_table(selection: Selection) -> TextTable:
-    """The members of each task's ensemble; sweeps and temperatures only where there are several, or any but 1."""
+    """Returns the members of each task's ensemble; sweeps and temperatures only where there are several, or any but
+    1."""
     members = [(name, chosen.method, member) for name, chosen in selection.tasks.items() for member in chosen.members]
     names = sweep_names(selection)
     has_sweeps = len(names) > 1
@@ -247,6 +250,6 @@ def members_table(selection: Selection) -> TextTable:
 
 
 def sweep_names(selection: Selection) -> dict[str, str]:
-    """The name of each sweep of a selection: that of its folder, or its path where several have the same."""
+    """Names each sweep of a selection by its folder, or by its path where several folders have the same name."""
     counts = Counter(map(folder_name, selection.sweeps))
     return {sweep: sweep if counts[folder_name(sweep)] > 1 else folder_name(sweep) for sweep in selection.sweeps}

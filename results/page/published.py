@@ -26,7 +26,7 @@ PRINT_ERROR = 0.00092
 
 
 def published_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Each published table of the question beside the sweep's own scores.
+    """Yields each published table of the question beside the sweep's own scores.
 
     Raises:
         ValueError: as `search_spaces.published.read_published` and `Sweep.ranking`.
@@ -37,7 +37,7 @@ def published_blocks(sweep: Sweep) -> Iterator[Block]:
 
 
 def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[Block]:
-    """One published table: the scores, the differences as a figure or why there is none, and what differs.
+    """Yields one published table: the scores, the differences as a figure or why there is none, and what differs.
 
     Args:
         sweep: with scores; raises as `Sweep.ranking` if these cannot be read.
@@ -108,7 +108,8 @@ def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTa
 def comparison_row(
     row: PublishedRow, here: RankedConfiguration | None, columns: Sequence[Column], tasks: Mapping[str, Task]
 ) -> dict[str, Any]:
-    """One row of the data frame: the numbers of the table, None where there is none; scores as in `Sweep.ranking`."""
+    """Returns one row of the data frame: the numbers of the table, None where there is none; scores as in
+    `Sweep.ranking`."""
     cells: dict[str, Any] = dict(row.params)
     for column in columns:
         name, score = OVERALL if column == TOTAL else "_".join(column), here and here.scores.get(column)
@@ -123,7 +124,7 @@ def comparison_row(
 def score_cells(
     row: PublishedRow, here: RankedConfiguration | None, column: Column, tasks: Mapping[str, Task]
 ) -> list[str]:
-    """The published score and the sweep's, empty where there is none."""
+    """Returns the published score and the sweep's, empty where there is none."""
     printed, score = printed_score(row, column, tasks), None if here is None else here.scores.get(column)
     mark = mark_of(is_recomputed(row, tasks)) if column == TOTAL else ""
     own = [] if score is None else [f"{value_of(column[0], score.value, tasks):.3f}"]
@@ -132,7 +133,7 @@ def score_cells(
 
 
 def printed_score(row: PublishedRow, column: Column, tasks: Mapping[str, Task]) -> float | None:
-    """The published score, an overall one also from the row's scores; None where there is none."""
+    """Returns the published score, an overall one also from the row's scores; None where there is none."""
     name, split = column
     if column == TOTAL:
         return overall_of(row, tasks)
@@ -140,12 +141,12 @@ def printed_score(row: PublishedRow, column: Column, tasks: Mapping[str, Task]) 
 
 
 def is_recomputed(row: PublishedRow, tasks: Mapping[str, Task]) -> bool:
-    """Whether the overall score is not printed, but follows from the printed scores."""
+    """Returns whether the overall score is not printed, but follows from the printed scores."""
     return row.overall is None and overall_of(row, tasks) is not None
 
 
 def shown_columns(tasks: Mapping[str, Task], rows: Sequence[PublishedRow]) -> list[Column]:
-    """The scores that are published in some row: of each task on dev and on train, then the overall score."""
+    """Returns the scores that are published in some row: of each task on dev and on train, then the overall score."""
     columns = [*((name, split) for name in tasks for split in ("dev", "train")), TOTAL]
     return [column for column in columns if any(printed_score(row, column, tasks) is not None for row in rows)]
 
@@ -158,7 +159,7 @@ def column_title(column: Column, tasks: Mapping[str, Task]) -> str:
 
 
 def slip_of(row: PublishedRow, tasks: Mapping[str, Task]) -> str:
-    """What is wrong in a row's print: what is known, or an overall score that is not that of its own columns."""
+    """Says what is wrong in a row's print: what is known, or an overall score that does not follow from its columns."""
     recomputed = recomputed_overall(row, tasks)
     if row.slip or row.overall is None or recomputed is None or abs(recomputed - row.overall) <= PRINT_ERROR:
         return row.slip.rstrip(".")
@@ -182,7 +183,7 @@ def differences_table(sweep: Sweep, table: PublishedTable, number: int) -> TextT
 
 
 def data_text(info: Mapping[str, Any]) -> str:
-    """The sweep's data with their train rows."""
+    """Returns the sweep's data with their train rows."""
     rows = (info.get("data") or {}).get("rows") or {}
     train = ", ".join(
         f"{count:,} {name.removesuffix('-train')}" for name, count in rows.items() if name.endswith("-train")
@@ -192,7 +193,7 @@ def data_text(info: Mapping[str, Any]) -> str:
 
 
 def has_demo_data(info: Mapping[str, Any]) -> bool:
-    """Whether a sweep was run on the demonstration corpus."""
+    """Returns whether a sweep was run on the demonstration corpus."""
     return (info.get("options") or {}).get("data", "given") is None
 
 

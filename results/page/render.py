@@ -33,7 +33,7 @@ SHARED = ("template", "paper_bgcolor", "plot_bgcolor", "font", "hoverlabel", "ho
 
 
 def render_page(page: Page) -> str:
-    """The HTML of a page. Every text is escaped."""
+    """Returns the HTML of a page. Every text is escaped."""
     panels = list(map(split_panels, page.figures))
     facts = figure_facts(page.figures, panels)
     figures = [{"data": panel["data"], "layout": panel["layout"]} for own in panels for panel in own]
@@ -82,7 +82,7 @@ def shown_text(value: Any) -> Any:
 
 
 def split_panels(figure: go.Figure) -> list[dict[str, Any]]:
-    """Each subplot as a figure of its own, in plain data, with its title: a page places them by its width."""
+    """Returns each subplot as a figure of its own, in plain data, with its title: a page places them by its width."""
     tree = figure.to_plotly_json()
     layout, meta = tree["layout"], tree["layout"]["meta"]
     numbers = sorted(int(name[5:] or 1) for name in layout if name.startswith("xaxis"))
@@ -101,7 +101,7 @@ def split_panels(figure: go.Figure) -> list[dict[str, Any]]:
 
 
 def own_panel(traces: Sequence[dict[str, Any]], layout: Mapping[str, Any], suffix: str) -> dict[str, Any]:
-    """The data and layout of the subplot whose axes have this suffix, without title and legend."""
+    """Returns the data and layout of the subplot whose axes have this suffix, without title and legend."""
     axes = {f"{name}axis": dict(layout.get(f"{name}axis{suffix}", {})) for name in ("x", "y")}
     axes["yaxis"].setdefault("title", layout.get("yaxis", {}).get("title", ""))  # of axes that share one
     for own in axes.values():
@@ -122,7 +122,7 @@ def own_panel(traces: Sequence[dict[str, Any]], layout: Mapping[str, Any], suffi
 
 
 def trace_name(trace: Mapping[str, Any]) -> str:
-    """A trace's name as it is."""
+    """Returns a trace's name as it is."""
     return str(trace.get("meta", trace.get("name", "")))
 
 
@@ -151,7 +151,8 @@ def share_texts(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def legend_of(figure: go.Figure) -> list[dict[str, str]]:
-    """The names in a figure's legend with their signs, those in the background last; empty if there is no legend."""
+    """Returns the names in a figure's legend with their signs, those in the background last; empty if there is no
+    legend."""
     if figure.layout.showlegend is False:
         return []
     traces = [trace.to_plotly_json() for trace in figure.data if trace.showlegend is not False and trace.name]
@@ -164,18 +165,18 @@ def legend_of(figure: go.Figure) -> list[dict[str, str]]:
 
 
 def legend_order(trace: Mapping[str, Any]) -> tuple[float, int]:
-    """The number of a trace's style, which is that of its rank; what is in the background comes last."""
+    """Returns the number of a trace's style, by its rank; what is in the background comes last."""
     colour = colour_of_trace(trace)
     return -float(trace.get("opacity", 1.0)), COLOURS.index(colour) if colour in COLOURS else 0
 
 
 def colour_of_trace(trace: Mapping[str, Any]) -> str:
-    """A trace's colour."""
+    """Returns a trace's colour."""
     return str(trace.get("fillcolor") or trace.get("marker", {}).get("color") or "inherit")
 
 
 def sign_of(trace: Mapping[str, Any]) -> str:
-    """A trace's sign in a legend."""
+    """Returns a trace's sign in a legend."""
     if trace.get("fill"):
         return "░"
     symbol = TEXT_SYMBOLS[SYMBOLS.index(trace.get("marker", {}).get("symbol", SYMBOLS[0]))]
@@ -189,7 +190,7 @@ def script_json(value: Any) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """A tree with numbers of few digits; those that are not finite are null."""
+    """Returns a tree with numbers of few digits; those that are not finite are null."""
     if hasattr(value, "tolist"):
         return rounded(value.tolist())
     if isinstance(value, dict):

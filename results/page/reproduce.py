@@ -30,7 +30,7 @@ def reproduction_blocks(sweep: Sweep) -> Iterator[Block]:
 
 
 def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a sweep was run with, by name."""
+    """Yields what a sweep was run with, by name."""
     git, hardware = info.get("git") or {}, info.get("hardware") or {}
     changed = ", with changes that were not committed" if git.get("is_changed") else ""
     yield "Sweep", str(info.get("name", ""))
@@ -67,7 +67,7 @@ def machine_text(hardware: Mapping[str, Any]) -> str:
 
 
 def data_table(info: Mapping[str, Any]) -> TextTable:
-    """The tables of the data with their rows and fingerprints."""
+    """Returns the tables of the data with their rows and fingerprints."""
     data = info.get("data") or {}
     rows, fingerprints = data.get("rows") or {}, data.get("tables") or {}
     return TextTable(

@@ -80,12 +80,12 @@ MakePart = Callable[[], Iterable[Block]]
 
 
 def sweep_sections(inputs: PageInputs) -> list[Section]:
-    """All sections of a sweep; one that cannot be made says why, and the others are there."""
+    """Returns all sections of a sweep; one that cannot be made says why, and the others are there."""
     return [section for name in SECTIONS if (section := make_section(inputs, name)) is not None]
 
 
 def make_section(inputs: PageInputs, name: str) -> Section | None:
-    """One of `SECTIONS`; None if it is optional and the sweep has nothing for it."""
+    """Returns one of `SECTIONS`; None if it is optional and the sweep has nothing for it."""
     title, make = SECTIONS[name]
     blocks = list(without_empty(blocks_of_parts({"This part": partial(make, inputs)})))
     if not blocks and name in OPTIONAL:
@@ -94,7 +94,7 @@ def make_section(inputs: PageInputs, name: str) -> Section | None:
 
 
 def without_empty(blocks: Iterable[Block]) -> Iterator[Block]:
-    """The blocks without figures that show nothing, and without folds that have no other block."""
+    """Yields the blocks without figures that show nothing, and without folds that have no other block."""
     for block in blocks:
         if isinstance(block, Fold):
             shown = list(without_empty(block.blocks))
@@ -105,13 +105,13 @@ def without_empty(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def why_empty(sweep: Sweep) -> str:
-    """Why a section has nothing to show."""
+    """Returns why a section has nothing to show."""
     are_lost = sweep.curves.empty and any(record.best for record in sweep.records)
     return f"There is nothing to show: the curves of {sweep.path} are missing." if are_lost else NOTHING_YET
 
 
 def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
-    """The blocks of each part; one that cannot be made does not drop the others.
+    """Yields the blocks of each part; one that cannot be made does not drop the others.
 
     Args:
         parts: what makes each part, by its name.
@@ -130,7 +130,7 @@ def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
 
 
 def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """The question and its answer in words."""
+    """Yields the question and its answer in words."""
     question, *answer = inputs.sweep.answer()
     yield Text(paragraphs=[question], is_lead=True)
     if answer:
@@ -138,7 +138,7 @@ def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """The effects, the scores against each value, and the ranking."""
+    """Yields the effects, the scores against each value, and the ranking."""
     sweep, parts = inputs.sweep, dict[str, MakePart]()
     try:
         found = sweep.estimated_effects
@@ -151,7 +151,7 @@ def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
-    """The scores against each value, and how many keys have no such figure."""
+    """Yields the scores against each value, and how many keys have no such figure."""
     figures = effects.value_figures(found, sweep.records, sweep.scores)
     yield from figures
     if len(found.keys) > effects.MAX_KEYS:
@@ -165,13 +165,13 @@ def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
 
 
 def ranking_blocks(sweep: Sweep) -> Iterator[Block]:
-    """The ranking, and how to read it."""
+    """Yields the ranking, and how to read it."""
     yield ranking_block(sweep)
     yield Text(paragraphs=ranking_legend(sweep.ranked))
 
 
 def ranking_block(sweep: Sweep) -> TextTable:
-    """The ranking as on the command line."""
+    """Returns the ranking as on the command line."""
     rows, tasks = sweep.ranked, sweep.tasks
     names = searched_names(rows)
     columns = score_columns(rows, tasks)
@@ -224,7 +224,7 @@ def training_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def search_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """The history of a search, and importance, slices, parallel coordinates and rungs."""
+    """Yields the history of a search, and importance, slices, parallel coordinates and rungs."""
     sweep, plot = inputs.sweep, inputs.sweep.plot
     if not plot.has_comparable_scores:
         yield Text(paragraphs=[DIFFERENT_TASKS])
@@ -241,7 +241,7 @@ def search_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def importance_blocks(sweep: Sweep) -> Iterator[Block]:
-    """How much each key matters, or why that is not known, and parallel coordinates."""
+    """Yields how much each key matters, or why that is not known, and parallel coordinates."""
     importances = key_importances(sweep.plot.study)
     if importances:
         yield search.importance(importances)
@@ -252,13 +252,14 @@ def importance_blocks(sweep: Sweep) -> Iterator[Block]:
 
 
 def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """The predictions of the best single model and of the selected ensemble, task by task."""
+    """Yields the predictions of the best single model and of the selected ensemble, task by task."""
     tasks = inputs.sweep.tasks
     yield from blocks_of_parts({task.title: partial(task_blocks, inputs, name) for name, task in tasks.items()})
 
 
 def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
-    """The predictions for one task; folded, the examples on which trials disagree and, if texts are read, errors.
+    """Yields the predictions for one task; folded, the examples on which trials disagree and, if texts are read,
+    errors.
 
     What was selected stands beside the best single model where it predicts anything else.
     """
@@ -283,12 +284,12 @@ def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
 
 
 def with_rows(table: TextTable | None) -> list[TextTable]:
-    """The table, if there is one with a row."""
+    """Returns the table, if there is one with a row."""
     return [table] if table is not None and table.rows else []
 
 
 def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """What was selected, what to expect, and the Pareto front."""
+    """Yields what was selected, what to expect, and the Pareto front."""
     selection, command = inputs.selection, selector_command(inputs.sweep.path)
     if inputs.selection_error:
         error = f"The chosen ensembles cannot be shown: {inputs.selection_error}."
@@ -308,7 +309,7 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def held_out_table(selection: Selection) -> TextTable:
-    """The scores on the rows that were held out, beside the expected ones."""
+    """Returns the scores on the rows that were held out, beside the expected ones."""
     rows, numbers = [], []
     for scores in selection.evaluations:
         for name, score in scores.scores.items():
@@ -331,7 +332,7 @@ def held_out_table(selection: Selection) -> TextTable:
 
 
 def health_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """What to distrust, and what to do about it."""
+    """Yields what to distrust, and what to do about it."""
     yield Findings(found=find_problems(inputs.sweep), nothing="Nothing suspicious was found.")
 
 

@@ -28,7 +28,7 @@ IMAGE_KINDS, IMAGE_WIDTH = ("png", "svg"), 1000
 
 
 def inputs_of(sweep: Sweep) -> PageInputs:
-    """A sweep with its selection, if there is one, or with why that cannot be read."""
+    """Returns a sweep with its selection, if there is one, or with why that cannot be read."""
     if not is_file(open_folder(sweep.path), SELECTION_FILE):
         return PageInputs(sweep=sweep, selection=None)
     try:
@@ -38,7 +38,7 @@ def inputs_of(sweep: Sweep) -> PageInputs:
 
 
 def build_page(sweeps: Sequence[PageInputs]) -> Page:
-    """The page of one sweep, or of several with an overview before them.
+    """Returns the page of one sweep, or of several with an overview before them.
 
     Args:
         sweeps: at least one.

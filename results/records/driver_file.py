@@ -133,7 +133,7 @@ class Ownership:
 
 
 def read_driver(folder: Location) -> Driver | None:
-    """The last content of `driver.json`; None if there is none, or it is damaged."""
+    """Returns the last content of `driver.json`; None if there is none, or it is damaged."""
     try:
         last = read_json(open_folder(folder), DRIVER_FILE)
         return Driver(

@@ -48,7 +48,7 @@ class Epoch:
 
 
 def epoch_path(trial: str, epoch: int) -> str:
-    """Where an epoch is in the sweep's folder."""
+    """Returns where an epoch is in the sweep's folder."""
     return f"trials/{trial}/epochs/{epoch:04d}.parquet"
 
 
@@ -122,7 +122,7 @@ def open_epoch(root: fs.SubTreeFileSystem, path: str) -> Iterator[tuple[pq.Parqu
 
 
 def read_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> Epoch:
-    """An epoch without its predictions; raises as `open_epoch`."""
+    """Returns an epoch without its predictions; raises as `open_epoch`."""
     with open_epoch(root, epoch_path(trial, epoch)) as (_, found):
         return found
 
@@ -164,7 +164,7 @@ def with_place(table: pa.Table, trial: str, epoch: int) -> pa.Table:
 
 
 def list_epochs(root: fs.SubTreeFileSystem, folder: str = "trials") -> dict[str, list[int]]:
-    """The epochs of each trial that has any, ascending; of all trials, or below one's folder."""
+    """Returns the epochs of each trial that has any, ascending; of all trials, or below one's folder."""
     found: dict[str, list[int]] = {}
     for match in (EPOCH_FILE.fullmatch(info.path) for info in list_files(root, folder)):
         if match:
@@ -173,7 +173,7 @@ def list_epochs(root: fs.SubTreeFileSystem, folder: str = "trials") -> dict[str,
 
 
 def trial_epochs(root: fs.SubTreeFileSystem, trial: str) -> list[int]:
-    """The epochs of a trial, ascending from 1 without a gap: what follows on a missing one does not count."""
+    """Returns the epochs of a trial, ascending from 1 without a gap: what follows on a missing one does not count."""
     numbers = list_epochs(root, f"trials/{trial}/epochs").get(trial, [])
     return [number for place, number in enumerate(numbers, 1) if number == place]
 
@@ -186,7 +186,7 @@ def delete_epochs(root: fs.SubTreeFileSystem, trial: str, *, after: int) -> None
 
 
 def read_epochs(root: fs.SubTreeFileSystem, trial: str) -> tuple[list[Epoch], list[str]]:
-    """A trial's epochs up to a missing or damaged one, and a line for each damaged file."""
+    """Returns a trial's epochs up to a missing or damaged one, and a line for each damaged file."""
     found: list[Epoch] = []
     try:
         for number in trial_epochs(root, trial):
@@ -197,7 +197,7 @@ def read_epochs(root: fs.SubTreeFileSystem, trial: str) -> tuple[list[Epoch], li
 
 
 def read_trial_curves(root: fs.SubTreeFileSystem, trial: str) -> pa.Table:
-    """The points of a trial's curves, epochs ascending; raises as `open_epoch`."""
+    """Returns the points of a trial's curves, epochs ascending; raises as `open_epoch`."""
     return curve_rows(trial, (read_epoch(root, trial, epoch) for epoch in trial_epochs(root, trial)))
 
 

@@ -46,7 +46,7 @@ class HoldOutRecord:
 
 
 def held_out_rows(tables: Mapping[str, Table]) -> dict[str, HeldOutRows]:
-    """The records of the tables that `read_held_out` returns, by task."""
+    """Returns the records of the tables that `read_held_out` returns, by task."""
     return {
         task: HeldOutRows(ids=tuple(table.ids), fingerprint=content_fingerprint({(task, table.split): table}))
         for task, table in tables.items()
@@ -75,7 +75,7 @@ def check_held_out_rows(record: HoldOutRecord, tables: Mapping[str, Table]) -> N
 
 
 def examples_path(task: str) -> str:
-    """Where the groups of a task's dev rows are in the sweep's folder."""
+    """Returns where the groups of a task's dev rows are in the sweep's folder."""
     return f"examples/{task}-dev.parquet"
 
 

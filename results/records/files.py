@@ -62,7 +62,7 @@ def check_output(flag: str, output: Location, inputs: Iterable[Location | None],
 
 
 def overwrites(output: Path, given: Location) -> bool:
-    """Whether a file or folder is an input, under any name, or holds it."""
+    """Returns whether a file or folder is an input, under any name, or holds it."""
     path = local_path(given)
     if path is None or not path.exists():
         return False
@@ -71,7 +71,8 @@ def overwrites(output: Path, given: Location) -> bool:
 
 
 def find_sweep(sweep: str | Path) -> str:
-    """A sweep's folder or URI as given or, where a name is given that is no path, its folder in the default storage.
+    """Returns a sweep's folder or URI as given or, where a name is given that is no path, its folder in the default
+    storage.
 
     Raises:
         ValueError: as `check_answer`.
@@ -83,7 +84,7 @@ def find_sweep(sweep: str | Path) -> str:
 
 
 def folder_name(location: Location) -> str:
-    """The last part of a folder's path."""
+    """Returns the last part of a folder's path."""
     return split_location(full_path(location, "") if isinstance(location, fs.SubTreeFileSystem) else location)[1]
 
 
@@ -102,7 +103,7 @@ def write_parquet(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> Non
 
 
 def parquet_writer(stream: IO[bytes], schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet writer whose pages carry checksums."""
+    """Returns a Parquet writer whose pages carry checksums."""
     repeated = [name for name in schema.names if name not in NEVER_REPEATED]
     return pq.ParquetWriter(
         stream, schema, compression="zstd", use_dictionary=repeated, write_page_checksum=True, write_statistics=True
@@ -143,7 +144,8 @@ def open_parquet(root: fs.SubTreeFileSystem, path: str) -> pq.ParquetFile:
 
 
 def read_parquet(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table:
-    """A whole Parquet file that must have the declared schema; raises as `open_parquet` and `check_schema` do."""
+    """Returns a whole Parquet file that must have the declared schema; raises as `open_parquet` and `check_schema`
+    do."""
     name = full_path(root, path)
     with open_parquet(root, path) as file, report_damage(name):
         check_schema(file.schema_arrow, declared, name)

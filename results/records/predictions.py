@@ -41,7 +41,7 @@ def read_predictions(
 def iter_predictions(
     root: fs.SubTreeFileSystem, task: str, split: str, wanted: Sequence[TrialEpoch]
 ) -> Iterator[tuple[TrialEpoch, pa.Table]]:
-    """The predictions of each trial and epoch that is wanted and there, in the order wanted.
+    """Yields the predictions of each trial and epoch that is wanted and there, in the order wanted.
 
     Raises:
         ValueError: a file is damaged or of another schema; one line names it.
@@ -89,7 +89,7 @@ def predicted_epochs(
 
 
 def find_lost(folder: Location, wanted: Iterable[tuple[str, str, str, int]]) -> dict[str, str]:
-    """The trials of which some predictions are missing or cannot be read, each with the reason and what to do.
+    """Finds trials with predictions that are missing or cannot be read, each with the reason and what to do.
 
     Args:
         folder: of the sweep.
@@ -112,7 +112,7 @@ def find_lost(folder: Location, wanted: Iterable[tuple[str, str, str, int]]) -> 
 def stack_predictions(
     root: fs.SubTreeFileSystem, task: str, split: str, wanted: Sequence[TrialEpoch]
 ) -> tuple[list[str], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """The wanted epochs of a task's split as arrays, with the same example in the same row for every trial.
+    """Returns the wanted epochs of a task's split as arrays, with the same example in the same row for every trial.
 
     Args:
         wanted: at least one trial and epoch; each must be there.
@@ -138,7 +138,7 @@ def stack_predictions(
 
 
 def has_same_examples(table: pa.Table, other: pa.Table) -> bool:
-    """Whether two tables hold the same examples with the same labels in the same order."""
+    """Returns whether two tables hold the same examples with the same labels in the same order."""
     has_same_labels = np.array_equal(table["label"], other["label"], equal_nan=True)
     return bool(table["id"].equals(other["id"]) and has_same_labels and table["labels"].equals(other["labels"]))
 
@@ -160,6 +160,6 @@ def logits_array(table: pa.Table) -> npt.NDArray[np.float32]:
 
 
 def reported_epochs(curves: pa.Table) -> list[TrialEpoch]:
-    """Every trial and epoch of a table of curves, sorted."""
+    """Returns every trial and epoch of a table of curves, sorted."""
     pairs = curves.group_by(["trial", "epoch"]).aggregate([])
     return sorted(zip(pairs["trial"].to_pylist(), pairs["epoch"].to_pylist(), strict=True))

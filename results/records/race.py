@@ -78,7 +78,7 @@ class RaceRecord:
 
 
 def race_of(info: Mapping[str, Any]) -> RaceRecord | None:
-    """The race of a sweep by the content of its `sweep.json`; None if it is none."""
+    """Returns the race of a sweep by the content of its `sweep.json`; None if it is none."""
     kept = info.get(RACE_KEY)
     if kept is None:
         return None
@@ -86,11 +86,11 @@ def race_of(info: Mapping[str, Any]) -> RaceRecord | None:
 
 
 def decision_of(kept: Mapping[str, Any]) -> RoundDecision:
-    """A decision as `sweep.json` keeps it."""
+    """Returns a decision as `sweep.json` keeps it."""
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in kept.items()}
     return RoundDecision(**values)
 
 
 def race_to_json(decisions: Sequence[RoundDecision]) -> list[dict[str, Any]]:
-    """The decisions as `sweep.json` keeps them."""
+    """Returns the decisions as `sweep.json` keeps them."""
     return [asdict(decision) for decision in decisions]

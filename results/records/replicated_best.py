@@ -1,4 +1,4 @@
-"""Which configurations get further replicates: the best of a sweep (`--replicate-best`), or those of a race.
+"""Decides which configurations get further replicates: the best of a sweep (`--replicate-best`), or all in a race.
 
 The best are chosen by the dev scores of the trainings that all configurations have. Among themselves they are compared
 with all their trainings: in simulations this calls equally good ones different no more often than replicates of all
@@ -43,7 +43,8 @@ def replicated_best(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> 
 
 
 def further_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], race: RaceRecord) -> set[int]:
-    """The configurations that `choose_replicated` chooses by the options in `sweep.json`, whose content is `info`.
+    """Returns the configurations that `choose_replicated` chooses by the options in `sweep.json`, whose content is
+    `info`.
 
     `race` has the decisions so far; none of a sweep that is no race.
     """
@@ -109,7 +110,7 @@ def choose_replicated(
 def have_common_trainings(
     trials: Mapping[int, Mapping[int, TrialRecord]], num_configurations: int, chosen_by: int
 ) -> bool:
-    """Whether the trainings that every configuration gets have ended.
+    """Returns whether the trainings that every configuration gets have ended.
 
     Args:
         trials: the sweep's, by configuration and replicate.
@@ -136,6 +137,6 @@ def by_configuration(records: Iterable[TrialRecord]) -> dict[int, dict[int, Tria
 
 
 def mean_score(records: Iterable[TrialRecord], metric: str) -> float:
-    """The mean of the best scores of those trials that are complete, of which there is at least one; -inf without."""
+    """Averages the best scores of the trials that are complete; -inf if none is."""
     scores = [record.best.get(metric, -math.inf) for record in records if record.status in COMPLETED]
     return sum(scores) / len(scores)

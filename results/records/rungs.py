@@ -7,7 +7,7 @@ REDUCTION_FACTOR = 3
 
 
 def rungs_up_to(num_epochs: int) -> list[int]:
-    """The rungs that a trial of so many scored epochs reaches: 1, 3, 9, ..."""
+    """Returns the rungs that a trial of so many scored epochs reaches: 1, 3, 9, ..."""
     rungs, rung = [], FIRST_RUNG
     while rung <= num_epochs:
         rungs.append(rung)

@@ -10,7 +10,7 @@ SCHEMA_VERSION = 4
 
 
 def table_schema(table: str, columns: Mapping[str, pa.DataType], tasks: Sequence[str] = ()) -> pa.Schema:
-    """A schema with the table's name, the schema version and the tasks in its metadata."""
+    """Returns a schema with the table's name, the schema version and the tasks in its metadata."""
     metadata = {"table": table, "schema_version": str(SCHEMA_VERSION), "tasks": json.dumps(list(tasks))}
     return pa.schema(list(columns.items()), metadata=metadata)
 

@@ -55,11 +55,11 @@ class MethodScore:
     mean_absolute_error: float | None = None
     """Of a regression, cross-fitted, in the unit of its labels; else None."""
     lead: float
-    """Cross-fitted score minus that of the best single model."""
+    """Cross-fitted score minus the best single model's."""
     lead_interval: tuple[float, ...]
     """Low and high of the lead's 95 % interval; those of all methods, over single and over base, hold at once."""
     base_lead: float | None = None
-    """Cross-fitted score minus that of the base configuration; None where no trial has it."""
+    """Cross-fitted score minus the base configuration's; None where no trial has it."""
     base_lead_interval: tuple[float, ...] = ()
     """Low and high of its 95 % interval, likewise."""
 

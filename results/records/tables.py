@@ -54,7 +54,7 @@ class SweepTables:
 
 
 def read_sweep_tables(folder: Location) -> SweepTables:
-    """The trials and curves of a sweep, running or not.
+    """Returns the trials and curves of a sweep, running or not.
 
     Raises:
         ValueError: there is no sweep; one line.
@@ -93,7 +93,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
 
 
 def in_sweep_order(record: TrialRecord) -> tuple[int, int]:
-    """The key by which trials are sorted."""
+    """Returns the key by which trials are sorted."""
     return record.number, record.replicate
 
 
@@ -106,12 +106,12 @@ def read_with_warnings(folder: Location) -> SweepTables:
 
 
 def read_trials(folder: Location) -> list[TrialRecord]:
-    """Every trial of a sweep; warns and raises as `read_with_warnings`."""
+    """Returns every trial of a sweep; warns and raises as `read_with_warnings`."""
     return list(read_with_warnings(folder).records)
 
 
 def read_curves(folder: Location) -> pa.Table:
-    """Every point of every curve of a sweep; warns and raises as `read_with_warnings`."""
+    """Returns every point of every curve of a sweep; warns and raises as `read_with_warnings`."""
     return read_with_warnings(folder).curves
 
 
@@ -158,12 +158,13 @@ def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequen
 
 
 def with_sources(table: pa.Table, sources: Mapping[str, int]) -> pa.Table:
-    """A table that says of each trial which files it was made of."""
+    """Returns a table that says of each trial which files it was made of."""
     return table.replace_schema_metadata({**table.schema.metadata, b"sources": json.dumps(dict(sources)).encode()})
 
 
 def read_cache(root: fs.SubTreeFileSystem, name: str, notes: list[str]) -> pa.Table:
-    """A cache, with its metadata; empty where there is none, or it is damaged or of another schema, which is noted."""
+    """Returns a cache, with its metadata; empty where there is none, or it is damaged or of another schema, which is
+    noted."""
     path = full_path(root, name)
     try:
         with open_parquet(root, name) as file, report_damage(path):
@@ -178,7 +179,7 @@ def read_cache(root: fs.SubTreeFileSystem, name: str, notes: list[str]) -> pa.Ta
 
 
 def metadata_of(schema: pa.Schema, key: bytes, default: Any) -> Any:
-    """What a cache's metadata has at a key."""
+    """Returns what a cache's metadata has at a key."""
     metadata = schema.metadata or {}
     return json.loads(metadata[key]) if key in metadata else default
 

@@ -93,7 +93,7 @@ class TrialFiles:
 
 
 def trial_path(trial: str, name: str) -> str:
-    """Where a file of a trial is in the sweep's folder."""
+    """Returns where a file of a trial is in the sweep's folder."""
     return f"trials/{trial}/{name}"
 
 
@@ -118,7 +118,7 @@ def delete_end(root: fs.SubTreeFileSystem, trial: str) -> None:
 
 
 def read_start(root: fs.SubTreeFileSystem, trial: str) -> TrialStart | None:
-    """The content of `trial.json`; None if there is none. ValueError if it is truncated or damaged."""
+    """Returns the content of `trial.json`; None if there is none. ValueError if it is truncated or damaged."""
     content = read_checked(root, trial_path(trial, TRIAL_FILE))
     if content is None:
         return None
@@ -127,13 +127,13 @@ def read_start(root: fs.SubTreeFileSystem, trial: str) -> TrialStart | None:
 
 
 def read_end(root: fs.SubTreeFileSystem, trial: str) -> TrialEnd | None:
-    """The content of `end.json`; None if there is none. ValueError if it is truncated or damaged."""
+    """Returns the content of `end.json`; None if there is none. ValueError if it is truncated or damaged."""
     content = read_checked(root, trial_path(trial, END_FILE))
     return None if content is None else TrialEnd(**content)
 
 
 def read_checked(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any] | None:
-    """What was given to `write_checked`; None if there is no file. ValueError if it is truncated or damaged."""
+    """Returns what was given to `write_checked`; None if there is no file. ValueError if it is truncated or damaged."""
     try:
         found = read_json(root, path)
     except (FileNotFoundError, NotADirectoryError):
@@ -145,7 +145,7 @@ def read_checked(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any] | None
 
 
 def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles:
-    """What a trial's folder says; damaged files are named in `damage`, and count as missing."""
+    """Returns what a trial's folder says; damaged files are named in `damage`, and count as missing."""
     start, end = None, None
     epochs, damage = read_epochs(root, trial)
     try:
@@ -159,7 +159,7 @@ def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles:
 
 
 def record_of(files: TrialFiles, tasks: Mapping[str, Task], num_workers: int) -> TrialRecord:
-    """A trial as a row of `trials.parquet`; one that has not ended is `interrupted`.
+    """Returns a trial as a row of `trials.parquet`; one that has not ended is `interrupted`.
 
     Of equal scores the first is the best.
     """
@@ -203,12 +203,13 @@ def record_of(files: TrialFiles, tasks: Mapping[str, Task], num_workers: int) ->
 
 
 def log_path(trial_id: str, rank: int = 0) -> str:
-    """Where a trial's log is in the sweep's folder. A worker of another rank has one where it met an error."""
+    """Returns where a trial's log is in the sweep's folder. A worker of another rank has one where it met an error."""
     return trial_path(trial_id, f"log{f'-{rank}' if rank else ''}.txt")
 
 
 def scores_in(points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]) -> dict[str, float]:
-    """The main dev score of each task that has been active, and the overall score if there is one; higher is better."""
+    """Returns the main dev score of each task that has been active, and the overall score if there is one; higher is
+    better."""
     metrics = {name: task.metric for name, task in tasks.items()}
     return {
         point["task"]: score_of(point["task"], point["value"], tasks)

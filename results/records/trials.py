@@ -95,7 +95,8 @@ WIDE = {"best": pa.float64(), "last": pa.float64(), "best_epoch": pa.int64()}
 
 
 def trials_schema(tasks: Sequence[str]) -> pa.Schema:
-    """The schema of `trials.parquet` for a sweep over these tasks: the fields of `TrialRecord`, in their order."""
+    """Returns the schema of `trials.parquet` for a sweep over these tasks: the fields of `TrialRecord`, in their
+    order."""
     columns: dict[str, pa.DataType] = {}
     for item in fields(TrialRecord):
         if item.name in WIDE:
@@ -107,13 +108,14 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
 
 
 def best_trial(records: Iterable[TrialRecord], score: str = OVERALL) -> TrialRecord | None:
-    """The trial with the highest dev score, of a task or overall, that has not failed; None if there is none."""
+    """Returns the trial with the highest dev score, of a task or overall, that has not failed; None if there is
+    none."""
     scored = [record for record in records if score in record.best and record.status != "failed"]
     return max(scored, key=lambda record: record.best[score], default=None)
 
 
 def row_from_record(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]:
-    """A trial as a row of `trials.parquet`."""
+    """Returns a trial as a row of `trials.parquet`."""
     row = {field.name: getattr(record, field.name) for field in fields(record)}
     row["trial"] = row.pop("trial_id")
     row["params"] = json.dumps(dict(record.params), allow_nan=False)
@@ -125,7 +127,7 @@ def row_from_record(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]
 
 
 def record_from_row(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
-    """A row of `trials.parquet` as a trial."""
+    """Returns a row of `trials.parquet` as a trial."""
     row = {**row, "trial_id": row["trial"], "params": json.loads(row["params"])}
     for group in WIDE:
         scores = {name: row.pop(f"{group}_{name}") for name in (*tasks, OVERALL)}
@@ -134,14 +136,15 @@ def record_from_row(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
 
 
 def require_trial(name: object, known: Iterable[str]) -> None:
-    """Raises ValueError that lists the right names, nearest first, unless `name` is that of one of these trials."""
+    """Raises ValueError that lists the right names, nearest first, unless one of these trials has the name."""
     if not isinstance(name, str):
         raise ValueError(f"a trial must be named by a text such as '0003-r0', got {type(name).__name__}")
     require_name(name, known, "trial")
 
 
 def sweep_tasks(info: Mapping[str, Any]) -> dict[str, Task]:
-    """The definitions of a sweep's tasks in the order in which they are shown, from the content of `sweep.json`.
+    """Returns the definitions of a sweep's tasks in the order in which they are shown, from the content of
+    `sweep.json`.
 
     A sweep of the built-in tasks may have none there.
     """
@@ -151,7 +154,7 @@ def sweep_tasks(info: Mapping[str, Any]) -> dict[str, Task]:
 
 
 def sweep_encoders(info: Mapping[str, Any]) -> dict[str, str]:
-    """The fingerprints of a sweep's encoders by name, the base's first, from the content of `sweep.json`."""
+    """Returns the fingerprints of a sweep's encoders by name, the base's first, from the content of `sweep.json`."""
     one = info.get("encoder") or {}
     own = {one["name"]: one.get("fingerprint", "not recorded")} if one.get("name") else {}
     return dict(info.get(ENCODERS_KEY) or own)
@@ -169,7 +172,7 @@ def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
 
 
 def read_info(root: fs.SubTreeFileSystem, name: str) -> dict[str, Any]:
-    """The content of `sweep.json` or its copy; ValueError if it is damaged or of another version."""
+    """Returns the content of `sweep.json` or its copy; ValueError if it is damaged or of another version."""
     info, path = read_json(root, name), full_path(root, name)
     check_version(info, path, "schema_version", SCHEMA_VERSION)
     if info.pop("crc32", None) != json_checksum(info):
@@ -178,7 +181,7 @@ def read_info(root: fs.SubTreeFileSystem, name: str) -> dict[str, Any]:
 
 
 def damage_of_sweep_file(folder: Location) -> str | None:
-    """What is wrong with `sweep.json`, in a line; None if it is whole."""
+    """Returns what is wrong with `sweep.json`, in a line; None if it is whole."""
     try:
         read_info(open_folder(folder), SWEEP_FILE)
     except (ValueError, OSError) as error:
@@ -205,7 +208,7 @@ def read_sweep(folder: Location) -> dict[str, Any]:
 
 
 def why_no_sweep(folder: Location) -> str:
-    """Why a folder without `sweep.json` is not that of a sweep, with a sweep of nearly its name if there is one."""
+    """Says why a folder without `sweep.json` is no sweep's, and names a sweep with nearly its name if there is one."""
     held = sweeps_in(folder)
     if held:
         return f"it holds sweeps, one of which must be named, e.g. {join_location(str(folder), held[0])}"
@@ -216,7 +219,7 @@ def why_no_sweep(folder: Location) -> str:
 
 
 def sweeps_in(folder: Location) -> list[str]:
-    """The names of the sweeps that a folder holds, sorted; none where it cannot be listed."""
+    """Returns the names of the sweeps that a folder holds, sorted; none where it cannot be listed."""
     root = open_folder(folder)
     try:
         names = sorted(entry.base_name for entry in root.get_file_info(fs.FileSelector("")))
@@ -227,7 +230,8 @@ def sweeps_in(folder: Location) -> list[str]:
 
 
 def nearest_sweep(folder: Location, *, must_be_equal: bool) -> str | None:
-    """The sweep with the nearest name to a folder's, or with its name, beside it or in the default storage; or None."""
+    """Returns the sweep with the nearest name to a folder's, or with its name, beside it or in the default storage; or
+    None."""
     parent, wanted = split_location(str(folder))
     places = [DEFAULT_STORAGE] if parent.endswith(("/", ":")) else [parent or ".", DEFAULT_STORAGE]
     known = {name: place for place in reversed(places) for name in sweeps_in(place)}

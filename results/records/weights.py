@@ -15,7 +15,7 @@ WHY_GONE = " (a sweep deletes those of trials that are not among the best, see -
 
 
 def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: int) -> "ModelWeights":
-    """The weights of one of a trial's best epochs, from 1, on the CPU.
+    """Returns the weights of one of a trial's best epochs, from 1, on the CPU.
 
     Raises:
         ValueError: in one line: the weights are missing, or damaged.

@@ -68,7 +68,7 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> BaseConfi
 
 
 def find_first_values(sweeps: Sequence[Location]) -> BaseConfiguration:
-    """The configuration with the first value of each key of a grid, or the base's where that was trained."""
+    """Returns the configuration with the first value of each key of a grid, or the base's where that was trained."""
     info, records = read_sweep(sweeps[0]), [one for one in read_trials(sweeps[0]) if one.status in COMPLETED]
     try:
         keys = searched_keys(info, records) if info.get("search") == "grid" else None
@@ -80,7 +80,7 @@ def find_first_values(sweeps: Sequence[Location]) -> BaseConfiguration:
 
 
 def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[ConfigurationKey]:
-    """The configurations of sweeps that are equal to one, given as JSON, except for the seed."""
+    """Returns the configurations of sweeps that are equal to one, given as JSON, except for the seed."""
     base = hash_without_seed(config)
     records = ((str(sweep), record) for sweep in sweeps for record in read_trials(sweep))
     return frozenset(

@@ -16,7 +16,8 @@ from results.stats.texts import value_text
 
 
 def find_contenders(pool: Pool, looks: Mapping[str, Looks] | None = None) -> tuple[Contender, ...]:
-    """The model confidence set of a task's configurations, the best first; empty where the variance is not known.
+    """Returns the model confidence set of a task's configurations, the best first; empty where the variance is not
+    known.
 
     A trial's score is that of its best epoch on these examples, which slightly favours those with more epochs. The pool
     includes copies, as two configurations may have equal outputs; where these are equal in all epochs, configurations
@@ -62,5 +63,5 @@ def find_contenders(pool: Pool, looks: Mapping[str, Looks] | None = None) -> tup
 
 
 def is_counted(candidate: Candidate, looks: Looks | None) -> bool:
-    """Whether a candidate is compared: it was not dropped, and its round is complete."""
+    """Returns whether a candidate is compared: it was not dropped, and its round is complete."""
     return not candidate.was_dropped and (looks is None or looks.has(candidate.number, candidate.replicate))

@@ -117,7 +117,7 @@ class CrossFitted:
 
 
 def example_influences(task: Task, values: Floats, labels: Floats, groups: Numbers) -> Floats:
-    """The influence of each example on the score of examples that are scored together, (rows,).
+    """Returns the influence of each example on the score of examples that are scored together, (rows,).
 
     For a correlation it is the metric's times the root of n / (n - 4) for n groups. With that, the estimated variance
     of the correlation of two normal variables is within 5 % of the truth from 20 examples on, without it up to 22 % too
@@ -129,7 +129,8 @@ def example_influences(task: Task, values: Floats, labels: Floats, groups: Numbe
 
 
 def total_error(influences: Floats, scores: Floats) -> float:
-    """The standard error of a cross-fitted score, or of the difference of two, as an estimate for the final ensemble.
+    """Returns the standard error of a cross-fitted score, or of the difference of two, as an estimate for the final
+    ensemble.
 
     The variance over examples is that of a single repeat, as the final ensemble is one, not the mean over repeats. The
     choice of the ensemble varies too: `CHOICE_FACTOR` times the variance between repeats is added.
@@ -143,7 +144,7 @@ def total_error(influences: Floats, scores: Floats) -> float:
 
 
 def example_error(influences: Floats) -> float:
-    """The standard error over examples alone, of a single repeat, from influences, (repeats, groups)."""
+    """Returns the standard error over examples alone, of a single repeat, from influences, (repeats, groups)."""
     return float(np.sqrt((influences**2).mean() / influences.shape[1]))
 
 
@@ -174,14 +175,14 @@ def cross_fit(pool: Pool, method: Choose, settings: Settings, rows: Numbers, *, 
 
 
 def bootstrap(found: CrossFitted, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0) -> Floats:
-    """The score on resampled examples, (resamples,); for a task, equal seeds and rows give equal resamples."""
+    """Returns the score on resampled examples, (resamples,); for a task, equal seeds and rows give equal resamples."""
     key = (seed, zlib.crc32(found.task.name.encode()), 2)
     blocks = draw_counts(len(found.labels), num_resamples, key, found.groups)
     return np.concatenate([score_resamples(found, counts) for counts in blocks])
 
 
 def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
-    """The score on resamples, given as counts of examples, (resamples, rows) -> (resamples,)."""
+    """Returns the score on resamples, given as counts of examples, (resamples, rows) -> (resamples,)."""
     if found.task.metric_entry.is_mean:
         return np.asarray(counts @ found.values.mean(0) / counts.sum(1))
     total, weights = np.zeros(len(counts)), np.zeros(len(counts))
@@ -195,7 +196,7 @@ def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
 
 
 def interval(resampled: Floats) -> tuple[float, float]:
-    """The percentile interval of resampled scores, (resamples,)."""
+    """Returns the percentile interval of resampled scores, (resamples,)."""
     low, high = percentile_interval(resampled)
     return float(low), float(high)
 

@@ -52,7 +52,7 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
 
 
 def read_held_out_tables(selection: Selection, source: ModelSource, data: Path | None = None) -> dict[str, Table]:
-    """The held-out rows of each task of a selection; arguments and errors as of `score_held_out`."""
+    """Returns the held-out rows of each task of a selection; arguments and errors as of `score_held_out`."""
     read = cache(read_held_out)  # it reads the rows of all tasks
     return {task: read_held_out_rows(selection, task, source, data, read) for task in selection.tasks}
 
@@ -79,7 +79,7 @@ def read_held_out_rows(
     data: Path | None,
     read: Callable[[TrialConfig, Path], Mapping[str, Table]],
 ) -> Table:
-    """The rows of a task that all sweeps of its members held out."""
+    """Returns the rows of a task that all sweeps of its members held out."""
     places = places_of(selection, [task], source)
     records = [read_hold_out(place) for place in places]
     rule = f"sweeps must have held out the same rows of {task} to be scored together"
@@ -96,14 +96,14 @@ def text_groups_of(table: Table) -> Numbers:
 
 
 def predict_table(predictor: Predictor, table: Table) -> Floats:
-    """The outputs of an ensemble for every row of a table, (rows, width)."""
+    """Returns the outputs of an ensemble for every row of a table, (rows, width)."""
     texts = zip(*table.texts, strict=True)
     rows = (TextRow(id=name, texts=own, where=name) for name, own in zip(table.ids, texts, strict=True))
     return np.concatenate([outputs for _, outputs in predict_stream(predictor, rows)])
 
 
 def count_evaluations(places: Sequence[str]) -> int:
-    """How often the held-out rows of sweeps have been scored, by them or by other sweeps of their storage.
+    """Returns how often the held-out rows of sweeps have been scored, by them or by other sweeps of their storage.
 
     Equal data and shares hold out the same rows, so an evaluation in one sweep counts for all of them.
     """
@@ -116,7 +116,7 @@ def count_evaluations(places: Sequence[str]) -> int:
 
 
 def record_at(place: str) -> HoldOutRecord | None:
-    """The record of a sweep's held-out rows; None if there is none that can be read."""
+    """Returns the record of a sweep's held-out rows; None if there is none that can be read."""
     try:
         return read_hold_out(place)
     except ValueError:
@@ -124,6 +124,6 @@ def record_at(place: str) -> HoldOutRecord | None:
 
 
 def list_in(storage: str) -> list[str]:
-    """The folders in a storage."""
+    """Returns the folders in a storage."""
     infos = open_folder(storage).get_file_info(fs.FileSelector("", allow_not_found=True))
     return [join_location(storage, info.base_name) for info in infos if info.type == fs.FileType.Directory]

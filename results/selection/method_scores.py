@@ -19,7 +19,7 @@ def method_scores(
     base: str | None,
     seed: int,
 ) -> dict[str, MethodScore]:
-    """The scores of selection methods, by name; the 95 % intervals of all leads hold together.
+    """Returns the scores of selection methods, by name; the 95 % intervals of all leads hold together.
 
     Args:
         fitted: cross-fitted on the same examples and folds, by name; `SINGLE` is one of them.
@@ -56,7 +56,7 @@ def method_scores(
 
 
 def paired_difference(first: CrossFitted, second: CrossFitted) -> tuple[float, float]:
-    """The difference of two scores of the same examples and folds, and its standard error, which is paired."""
+    """Returns the difference of two scores of the same examples and folds, and its standard error, which is paired."""
     differences = first.scores - second.scores
     return float(differences.mean()), total_error(first.influences - second.influences, differences)
 

@@ -48,7 +48,7 @@ def find_trade_offs(
 def score_methods(
     pool: Pool, kept: Pool, limited: Settings, methods: Mapping[str, Choose], num_repeats: int
 ) -> Iterator[TradeOff]:
-    """The cross-fitted score of each selection method at one limit, none marked yet."""
+    """Yields the cross-fitted score of each selection method at one limit, none marked yet."""
     rows, (single, *others) = np.arange(len(pool.labels)), methods
     for name in [single] if limited.max_models == 1 else others:
         fitted = cross_fit(pool, methods[name], limited, rows, num_repeats=num_repeats)
@@ -64,7 +64,7 @@ def score_methods(
 
 
 def undominated(found: Sequence[TradeOff]) -> list[bool]:
-    """Which trade-offs no other one dominates; they are ordered by cost, the preferred one first among equals.
+    """Returns which trade-offs no other one dominates; they are ordered by cost, the preferred one first among equals.
 
     A trade-off is dominated by another one that scores higher with as few models or fewer, and by an earlier one with
     the same score.

@@ -25,8 +25,8 @@ PARETO_TITLE = (
 
 
 def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
-    """A selection in lines of at most `width` columns: for each task a table of selection methods, and the verdict in
-    words."""
+    """Returns a selection in lines of at most `width` columns: for each task a table of selection methods, and the
+    verdict in words."""
     lines: list[str] = []
     for name, chosen in selection.tasks.items():
         task = selection.definitions[name]
@@ -41,7 +41,7 @@ def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str
 
 
 def gaps(selection: Selection) -> list[str]:
-    """A paragraph for each task for which nothing was chosen, and for each trial that was left out."""
+    """Returns a paragraph for each task for which nothing was chosen, and for each trial that was left out."""
     reasons = selection.not_chosen.items()
     none = [f"Nothing was chosen for {title_of(name, selection.definitions)}: {why}." for name, why in reasons]
     lost = {trial: reason for chosen in selection.tasks.values() for trial, reason in chosen.lost.items()}
@@ -49,7 +49,7 @@ def gaps(selection: Selection) -> list[str]:
 
 
 def brief_verdict(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
-    """The verdict without tables: for each task a few lines of at most `width` columns."""
+    """Returns the verdict without tables: for each task a few lines of at most `width` columns."""
     verdicts = [list(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
     last = [*one_model_sentences(selection), *optimism_sentences(selection)]
     paragraphs = (*verdicts, *([one] for one in gaps(selection)), last)
@@ -59,8 +59,8 @@ def brief_verdict(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
 def render_held_out_scores(
     selection: Selection, scores: HeldOutScores, num_before: int, width: int = PLAIN_WIDTH
 ) -> list[str]:
-    """The scores of a selection on held-out rows, which had been scored `num_before` times, next to the expected ones,
-    in lines of at most `width` columns."""
+    """Returns the scores of a selection on held-out rows, which had been scored `num_before` times, next to the
+    expected ones, in lines of at most `width` columns."""
     rows = []
     for name, score in scores.scores.items():
         task, expected = selection.definitions[name], selection.tasks[name].score
@@ -79,7 +79,7 @@ def render_held_out_scores(
 
 
 def plain_table(titles: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> PrintedTable:
-    """A table whose columns `task` and `method` are aligned to the left, numbers to the right."""
+    """Returns a table whose columns `task` and `method` are aligned to the left, numbers to the right."""
     numbers = {at for at, title in enumerate(titles) if title not in ("task", "method")}
     return PrintedTable(titles=titles, rows=rows, numbers=numbers)
 
@@ -91,7 +91,8 @@ def paragraph(sentences: Iterable[str], width: int) -> list[str]:
 
 
 def describe_pool(task: Task, chosen: TaskSelection) -> str:
-    """The numbers of candidates and of dev examples, and how many groups of connected texts these are, if fewer."""
+    """Returns the numbers of candidates and of dev examples, and how many groups of connected texts these are, if
+    fewer."""
     candidates, trials = counted(chosen.num_candidates, "candidate"), counted(chosen.num_trials, "trial")
     examples, groups = counted(chosen.num_examples, "dev example"), ""
     if chosen.num_groups not in (None, chosen.num_examples):
@@ -100,7 +101,7 @@ def describe_pool(task: Task, chosen: TaskSelection) -> str:
 
 
 def methods_table(task: Task, chosen: TaskSelection) -> PrintedTable:
-    """A row for each selection method, the simplest first; the chosen one carries a mark."""
+    """Returns a row for each selection method, the simplest first; the chosen one carries a mark."""
     rows = [
         [
             title_of_method(score.name, chosen.titles) + (" <" if score.name == chosen.method else ""),
@@ -138,8 +139,8 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
 
 
 def one_model_sentences(selection: Selection) -> list[str]:
-    """A sentence where one model serves all tasks about as well as what was chosen for each, within one standard error
-    of its expected score."""
+    """Returns a sentence where one model serves all tasks about as well as what was chosen for each, within one
+    standard error of its expected score."""
     for chosen in selection.tasks.values():
         shared = next((score for score in chosen.methods if score.name == ONE_MODEL), None)
         if shared is None or chosen.method == ONE_MODEL:
@@ -155,7 +156,7 @@ def one_model_sentences(selection: Selection) -> list[str]:
 
 
 def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:
-    """The error in the unit of the label, where the metric of a regression says nothing of the labels' scale."""
+    """Yields the error in the unit of the label, where the metric of a regression says nothing of the labels' scale."""
     error, (low, high) = chosen.score.mean_absolute_error, task.label_range
     if task.metric_entry.has_scale or error is None:
         return
@@ -165,12 +166,13 @@ def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:
 
 
 def find_base_score(chosen: TaskSelection) -> MethodScore | None:
-    """The scores of the base configuration, or of the one of the first values; None where there is neither."""
+    """Returns the scores of the base configuration, or of the one of the first values; None where there is neither."""
     return next((score for score in chosen.methods if score.name in (BASE, FIRST_VALUES)), None)
 
 
 def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
-    """How a score compares with others, each given by title, difference and the 95 % interval of the difference."""
+    """Returns how a score compares with others, each given by title, difference and the 95 % interval of the
+    difference."""
     names: dict[str, list[str]] = {}
     for what, lead, (low, high) in others:
         relation = f"is {'better' if lead > 0 else 'worse'} than"
@@ -180,7 +182,7 @@ def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...
 
 
 def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
-    """The members and their weights."""
+    """Returns the members and their weights."""
     shown = [
         f"  {member.weight:.3f}  {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
         + ("" if member.temperature == 1 else f", temperature {member.temperature:.2f}")
@@ -192,7 +194,7 @@ def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
 
 
 def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]:
-    """The model confidence set, where there are several configurations; with sweeps where there are several."""
+    """Yields the model confidence set, where there are several configurations; with sweeps where there are several."""
     if chosen.num_configurations < 2:
         return
     if not chosen.contenders:
@@ -214,7 +216,7 @@ def contender_text(one: Contender, *, has_sweep: bool) -> str:
 
 
 def pareto_lines(task: Task, chosen: TaskSelection, width: int) -> Iterator[str]:
-    """The table of the Pareto front; nothing where no ensemble scores higher than the smallest one."""
+    """Yields the table of the Pareto front; nothing where no ensemble scores higher than the smallest one."""
     best = [one for one in chosen.trade_offs if one.is_best]
     if len(best) < 2:
         return
@@ -228,7 +230,7 @@ def pareto_lines(task: Task, chosen: TaskSelection, width: int) -> Iterator[str]
 
 
 def selection_legend(selection: Selection) -> Iterator[str]:
-    """What the columns mean, and what they leave out."""
+    """Yields what the columns mean, and what they leave out."""
     tasks = selection.tasks.values()
     rule = "the simplest method within one standard error (of the difference) of the best"
     if all(chosen.automatic is None for chosen in tasks):
@@ -263,7 +265,8 @@ def selection_legend(selection: Selection) -> Iterator[str]:
 
 
 def optimism_sentences(selection: Selection) -> list[str]:
-    """What cross-fitting cannot correct, in at most one sentence: trials that were proposed or stopped by dev scores.
+    """Returns what cross-fitting cannot correct, in at most one sentence: trials that were proposed or stopped by dev
+    scores.
 
     Cross-fitting takes trials as given, but TPE has proposed them, and ASHA has stopped them, by scores on all of dev.
     """
@@ -280,7 +283,8 @@ def optimism_sentences(selection: Selection) -> list[str]:
 
 
 def shared_text_sentences(selection: Selection) -> Iterator[str]:
-    """Whether folds and standard errors are of whole groups of connected texts; nothing where no texts are shared."""
+    """Yields whether folds and standard errors are of whole groups of connected texts; nothing where no texts are
+    shared."""
     unknown, unusable, grouped = list[str](), list[str](), list[str]()
     for name, chosen in selection.tasks.items():
         if chosen.num_groups is None:

@@ -124,7 +124,7 @@ def unless_wrong(name: str, not_chosen: dict[str, str]) -> Iterator[None]:
 
 
 def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> SharedModel | None:
-    """The best model for all tasks together; None if there is no task, one task alone, or no such model.
+    """Returns the best model for all tasks together; None if there is no task, one task alone, or no such model.
 
     Raises:
         ValueError: it is the requested method, and there is none.
@@ -152,14 +152,14 @@ def check_request(request: SelectionRequest) -> None:
 
 
 def search_of(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> RecordedSearch:
-    """A sweep's search and scheduler, from `sweep.json` and its trials."""
+    """Returns a sweep's search and scheduler, from `sweep.json` and its trials."""
     numbers = {record.number for record in records if record.status != "failed"}
     search, scheduler = (str(info.get(key, "not recorded")) for key in ("search", "scheduler"))
     return RecordedSearch(search=search, scheduler=scheduler, num_configurations=len(numbers))
 
 
 def scored_tasks(sweeps: Sequence[Location], tasks: Iterable[str]) -> list[str]:
-    """Those of some tasks that some trial was scored on that has not failed; ValueError if none was."""
+    """Returns those of some tasks that some trial was scored on that has not failed; ValueError if none was."""
     records = [record for sweep in sweeps for record in read_trials(sweep) if record.status != "failed"]
     found = [task for task in tasks if any(task in record.best for record in records)]
     rule = "there must be a trial that was scored on dev and has not failed"

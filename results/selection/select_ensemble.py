@@ -34,7 +34,7 @@ def automatic_method(methods: Mapping[str, Choose]) -> Choose:
 
 
 def one_standard_error_rule(fitted: Mapping[str, CrossFitted]) -> str:
-    """The first method whose score is at most one standard error of the difference below the best one.
+    """Returns the first method whose score is at most one standard error of the difference below the best one.
 
     Source: Breiman et al. (1984), section 3.4.3. All methods are scored on the same examples, so that the standard
     error is that of the paired difference over examples. It leaves out how the chosen ensemble varies, which would
@@ -135,14 +135,14 @@ def check_rows(pool: Pool, settings: Settings) -> Numbers:
 
 
 def with_weights(pool: Pool) -> Pool:
-    """The candidates whose weights were kept; ValueError if there is none."""
+    """Returns the candidates whose weights were kept; ValueError if there is none."""
     kept = pool.only([number for number, found in enumerate(pool.candidates) if found.has_weights])
     require(bool(kept.candidates), f"some candidate of {pool.task.name} must have its weights still", "none")
     return kept
 
 
 def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
-    """An ensemble's members for the record, the largest weight first."""
+    """Returns an ensemble's members for the record, the largest weight first."""
     temperatures = ensemble.temperatures or (1.0,) * len(ensemble.members)
     candidates = [pool.candidates[number] for number in ensemble.members]
     found = [

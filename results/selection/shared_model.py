@@ -49,7 +49,7 @@ def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 
 
 
 def with_common_candidates(pools: Pools) -> dict[str, Pool]:
-    """The pools restricted to candidates that all of them have, in one order."""
+    """Returns the pools restricted to candidates that all of them have, in one order."""
     places = {
         task: {(one.sweep, one.trial, one.epoch): place for place, one in enumerate(pool.candidates)}
         for task, pool in pools.items()
@@ -61,7 +61,7 @@ def with_common_candidates(pools: Pools) -> dict[str, Pool]:
 
 
 def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:
-    """The overall score of each candidate on some rows of each task, (candidates,)."""
+    """Returns the overall score of each candidate on some rows of each task, (candidates,)."""
     scores = {task: candidate_scores(pool, rows[task]) for task, pool in pools.items()}
     tasks = {task: pool.task for task, pool in pools.items()}
     by_candidate = (dict(zip(scores, own, strict=True)) for own in zip(*scores.values(), strict=True))

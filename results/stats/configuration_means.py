@@ -48,7 +48,7 @@ class ModelScores:
     """(models,) number of each model's training; models that trained the same have the same."""
 
     def select(self, models: Numbers) -> "ModelScores":
-        """Those of some models, in this order; their configurations keep their numbers."""
+        """Returns those of some models, in this order; their configurations keep their numbers."""
         return ModelScores(
             configurations=self.configurations[models],
             replicates=self.replicates[models],
@@ -238,7 +238,7 @@ def training_variances(residuals: Floats, configurations: Numbers, degrees: Floa
 
 
 def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
-    """The degrees of freedom of the prior, by which single variances are moderated.
+    """Returns the degrees of freedom of the prior, by which single variances are moderated.
 
     Variances are taken as `prior * F(degrees, prior_degrees)`. The ratio of the mean standard deviation to the squared
     mean of its root, beyond what their own degrees of freedom explain, gives the prior's. The variance of the
@@ -268,7 +268,7 @@ def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
 
 
 def chi_square_moment(degrees: Floats, power: float) -> Floats:
-    """The mean of (chi-square / degrees)^power."""
+    """Returns the mean of (chi-square / degrees)^power."""
     halves = degrees / 2
     return np.asarray(np.exp(gammaln(halves + power) - gammaln(halves) - power * np.log(halves)))
 

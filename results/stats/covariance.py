@@ -18,7 +18,7 @@ from results.stats.resampling import Floats, Numbers, example_values
 
 
 def influence_values(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """Each example's influence on the task's score, with mean 0 over examples.
+    """Returns each example's influence on the task's score, with mean 0 over examples.
 
     Args:
         task: whose metric, which gives the formula.

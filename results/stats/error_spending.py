@@ -60,7 +60,7 @@ class Look:
         return replace(self, num_rounds=max(2, num_rounds))
 
     def level(self, degrees: float, ratio: float = 0.0, comparisons: float = 1.0) -> float:
-        """The error that this look may make, all its comparisons together: `ERROR` of a fixed number of rounds.
+        """Returns the error that this look may make, all its comparisons together: `ERROR` of a fixed number of rounds.
 
         Args:
             degrees: of freedom of the training variance at this look, which decide those at the declared one.
@@ -78,7 +78,7 @@ class Look:
 
 
 def quantiles_at(quantiles: npt.ArrayLike, degrees: npt.ArrayLike, level: float) -> Floats:
-    """Quantiles of the largest of several differences at another level than `ERROR`: that of one look.
+    """Finds quantiles of the largest of several differences at the level of one look, which is not `ERROR`.
 
     The probability that the largest exceeds a high quantile is proportional to that of a single difference, which has
     a t distribution.
@@ -93,12 +93,12 @@ def quantiles_at(quantiles: npt.ArrayLike, degrees: npt.ArrayLike, level: float)
 
 
 def adjusted_p_value(p_value: float, level: float) -> float:
-    """The p-value over all looks: below `ERROR` where that of this look is below its level."""
+    """Returns the p-value over all looks: below `ERROR` where that of this look is below its level."""
     return min(1.0, p_value * ERROR / level)
 
 
 def spent(num_rounds: int, declared: int | None, first: float) -> float:
-    """The error that all looks up to this round make together; `first` is that up to the declared one."""
+    """Returns the error that all looks up to this round make together; `first` is that up to the declared one."""
     if declared is None:
         near = (1 - SPENT_LATE) * min(np.log(num_rounds) / np.log(RACE_ROUNDS), 1.0)
         return float(ERROR * (near + SPENT_LATE * max(0.0, 1 - RACE_ROUNDS / num_rounds)))
@@ -111,7 +111,7 @@ def spent(num_rounds: int, declared: int | None, first: float) -> float:
 
 
 def rounds_looked_at(num_rounds: int, declared: int | None) -> list[int]:
-    """The rounds that count as looks, the last one included."""
+    """Returns the rounds that count as looks, the last one included."""
     found, number = [], 2
     while number < num_rounds:
         found.append(number)
@@ -139,7 +139,7 @@ class ContinuationDensity:
 def continuation(
     num_rounds: int, declared: int | None, first: float, ratio: float, comparisons: float
 ) -> ContinuationDensity:
-    """The statistic after the look at a round; its level is that of `Look.level`.
+    """Returns the statistic after the look at a round, whose level is `Look.level`.
 
     The density of a statistic that was not significant so far is carried from look to look. Two looks have the
     correlation of sums of independent parts, one of which, over examples, is the same in both.
@@ -168,7 +168,8 @@ def continuation(
 
 
 def boundary(last: ContinuationDensity, correlation: float, deviation: float, share: float) -> float:
-    """The absolute value that the next statistic exceeds with the probability `share`, not having been significant.
+    """Returns the absolute value that the next statistic exceeds with the probability `share`, not having been
+    significant.
 
     Args:
         last: the density after the last look.

@@ -12,7 +12,8 @@ LARGEST_SHARE = 0.8
 
 
 def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:
-    """Whether whole groups can be drawn and dealt to folds, by their number and the examples in the largest one."""
+    """Returns whether whole groups can be drawn and dealt to folds, by their number and the examples in the largest
+    one."""
     return num_groups == num_examples or (num_groups >= LEAST_GROUPS and largest_group <= LARGEST_SHARE * num_examples)
 
 
@@ -35,7 +36,7 @@ def independent_groups(text_groups: npt.ArrayLike | None, num_examples: int) -> 
 
 
 def count_groups(groups: Numbers) -> int:
-    """The number of groups."""
+    """Returns the number of groups."""
     return len(np.unique(groups))
 
 

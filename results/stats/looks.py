@@ -26,7 +26,7 @@ class Looks:
     num_rounds: int
     """Complete ones; of a search, trainings that have ended."""
     declared: int | None
-    """Those of the declared look; None of a race, of which each round is a look."""
+    """The rounds of the declared look; None in a race, where each round is a look."""
     race: RaceRecord = field(default_factory=RaceRecord)
     """What left a race, and when."""
 
@@ -43,18 +43,19 @@ class Looks:
         return (*(look_after(number, self.declared) for number in past), self.now)
 
     def has(self, number: int, replicate: int, look: Look | None = None) -> bool:
-        """Whether the trial of a configuration's replicate, from 0, counts at a look, by default the present one."""
+        """Returns whether the trial of a configuration's replicate, from 0, counts at a look, by default the present
+        one."""
         num_rounds = max(1, self.num_rounds) if look is None else look.num_rounds
         return not self.is_by_round or replicate < min(num_rounds, self.race.left_at.get(number, num_rounds))
 
 
 def look_after(num_rounds: int, declared: int | None) -> Look:
-    """The look after so many rounds; before the second there is nothing to claim."""
+    """Returns the look after so many rounds; before the second there is nothing to claim."""
     return Look(num_rounds=max(2, num_rounds), declared=None if declared is None else max(2, declared))
 
 
 def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord | None = None) -> Looks:
-    """The looks at a sweep; without a declared one on record, the present one is it.
+    """Returns the looks at a sweep; without a declared one on record, the present one is it.
 
     Args:
         info: the content of `sweep.json`.
@@ -74,7 +75,8 @@ def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord], race: Race
 
 
 def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord) -> int:
-    """How many replicates, from the first on, all configurations have that should have them by a race's decisions."""
+    """Returns how many replicates, from the first on, all configurations have that should have them by a race's
+    decisions."""
     ended = {(record.number, record.replicate) for record in records if record.status not in UNFINISHED}
     numbers = {record.number for record in records}
     expected = max(len(numbers), info.get("num_configurations") or 0)
@@ -97,7 +99,8 @@ def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord], rac
 
 
 def round_to_decide(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord) -> int | None:
-    """The complete round that a race must decide on next; None if it has ended, or its next round is not complete.
+    """Returns the complete round that a race must decide on next; None if it has ended, or its next round is not
+    complete.
 
     If configurations have joined the race since its last decision, by `--extend` or `--retry-failed`, the round of that
     decision is decided once more, with the new ones among those compared.

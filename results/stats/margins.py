@@ -55,7 +55,7 @@ Largest = Callable[[Floats, Floats], Floats]
 def margins_best(
     means: ConfigurationMeans, compared: Contrasts, among: Mask | None = None, *, look: Look | None = None
 ) -> Floats:
-    """How large differences from the best must be to be significant: (contrasts,), nan without replicates.
+    """Returns how large differences from the best must be to be significant: (contrasts,), nan without replicates.
 
     They hold for all pairs of configurations at once, so the best may be picked by its score.
 
@@ -80,7 +80,8 @@ def margins_best(
 
 
 def margins_control(means: ConfigurationMeans, coefficients: Floats, *, look: Look | None = None) -> Floats:
-    """How large differences from a control must be to be significant, all at once: (contrasts,); nan as `margins_best`.
+    """Returns how large differences from a control must be to be significant, all at once: (contrasts,); nan as
+    `margins_best`.
 
     Args:
         means: of the configurations.
@@ -138,7 +139,7 @@ def combine_margins(
 
 
 def level_of(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:
-    """The error that a look may make by these contrasts.
+    """Returns the error that a look may make by these contrasts.
 
     Args:
         look: with its number of rounds.
@@ -225,7 +226,7 @@ def largest_range(permuted: Floats, squares: Floats) -> Floats:
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """The quotient, and 0 where the denominator is 0."""
+    """Returns the quotient, and 0 where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
@@ -251,7 +252,8 @@ class ConfidenceSet:
 
 
 def confidence_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look | None = None) -> ConfidenceSet:
-    """The model confidence set, by the range statistic: the largest difference, in standard errors, of all pairs.
+    """Returns the model confidence set, by the range statistic: the largest difference, in standard errors, of all
+    pairs.
 
     Configurations that are significantly below the best are eliminated, then the others are compared again with the
     margins of so many, until none is.

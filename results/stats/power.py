@@ -36,7 +36,7 @@ class Precision:
     """The present one; later ones may make less error. None: each is the only one."""
 
     def detectable(self, num_replicates: float) -> float:
-        """The true difference that is found with the probability `POWER`, with so many replicates.
+        """Returns the true difference that is found with the probability `POWER`, with so many replicates.
 
         What other replicates will show of the training variance differs from what the present ones show: the variance
         of an estimated standard deviation, of s^2 / (2 degrees), counts for the degrees of freedom that are added.
@@ -58,7 +58,7 @@ class Precision:
         return replace(self, training_error=float(self.training_error * share), margin=margin)
 
     def expected_margin(self, num_replicates: float) -> float:
-        """The margin with so many replicates: the present one, with `normal_margin` as a guide to others.
+        """Returns the margin with so many replicates: the present one, with `normal_margin` as a guide to others.
 
         How much the present one is wider, as its quantile also allows for unequal variances and heavy tails, falls
         with the degrees of freedom.
@@ -68,7 +68,7 @@ class Precision:
         return float(self.normal_margin(num_replicates) * (1 + excess * share))
 
     def normal_margin(self, num_replicates: float) -> float:
-        """The margin for normal errors of equal variances, with an approximate quantile."""
+        """Returns the margin for normal errors of equal variances, with an approximate quantile."""
         training = self.quantile(num_replicates) * self.training_error / np.sqrt(num_replicates)
         return float(np.hypot(training, self.quantile(num_replicates, is_known=True) * self.example_error))
 
@@ -96,7 +96,7 @@ class Precision:
         return float((self.quantile(MAX_REPLICATES, is_known=True) + stats.norm.ppf(POWER)) * self.example_error)
 
     def replicates_needed(self, difference: float) -> int | None:
-        """The fewest replicates with which a difference is found; None if `MAX_REPLICATES` do not suffice."""
+        """Returns the fewest replicates with which a difference is found; None if `MAX_REPLICATES` do not suffice."""
         if difference <= self.finest:
             return None
         counts = range(2, MAX_REPLICATES + 1)
@@ -106,7 +106,8 @@ class Precision:
 def precision_of(
     means: ConfigurationMeans, coefficients: Floats, margins: Floats, look: Look | None = None
 ) -> Precision | None:
-    """The precision of the contrasts; None where all trained the same, or the variance of training is not known.
+    """Returns the precision of the contrasts; None where all trained the same, or the variance of training is not
+    known.
 
     It is not known without replicates, and with a single degree of freedom, as two values with two replicates have, it
     is known too badly for a forecast.

@@ -56,7 +56,7 @@ class RaceRules:
 def decide_round(
     models: ModelScores, numbers: Sequence[int], race: RaceRecord, look: Look, rules: RaceRules
 ) -> RoundDecision:
-    """The decision after a complete round.
+    """Returns the decision after a complete round.
 
     Args:
         models: scores of the trials that count at this look, also of configurations that have left before.
@@ -116,7 +116,7 @@ def below_base(means: ConfigurationMeans, base: Numbers, look: Look | None = Non
 
 
 def rounds_needed(means: ConfigurationMeans, left: Mask, look: Look, rules: RaceRules) -> dict[int, int]:
-    """The rounds after which each configuration but the best is expected to be decided, by its place.
+    """Returns the rounds after which each configuration but the best is expected to be decided, by its place.
 
     Left out are those that even a difference which moves by `HOPE` standard errors would not decide within the rounds
     of the race.
@@ -162,7 +162,7 @@ def expected_margins(
 def decide_complete_rounds(
     info: Mapping[str, Any], records: Sequence[TrialRecord], scores: TrialScores, base: int | None
 ) -> RaceRecord:
-    """The decisions of a race up to its last complete round, those on record first.
+    """Returns the decisions of a race up to its last complete round, those on record first.
 
     Args:
         info: the content of `sweep.json`.
@@ -191,7 +191,7 @@ def decide_complete_rounds(
 
 
 def compared_tasks(groups: Sequence[Sequence[TrialRecord]], scores: TrialScores) -> list[str]:
-    """The tasks of all configurations; ValueError if some have others."""
+    """Returns the tasks of all configurations; ValueError if some have others."""
     found = {
         tuple(task for task in scores.tasks if group[0].trial_id in scores.values.get((task, "dev"), {}))
         for group in groups

@@ -114,7 +114,7 @@ def comparison_group(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bo
 
 
 def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfiguration:
-    """One configuration from its replicates."""
+    """Returns one configuration from its replicates."""
     completed = [record for record in group if record.status in COMPLETED]
     trials = [record.trial_id for record in completed or group if record.trial_id in scores.epochs]
     tasks = [task for task in scores.tasks if any(trial in scores.values.get((task, "dev"), {}) for trial in trials)]
@@ -141,7 +141,7 @@ def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfigu
 
 
 def status_of(group: Sequence[TrialRecord]) -> str:
-    """The status that all trials share, or the number of trials by status."""
+    """Returns the status that all trials share, or the number of trials by status."""
     counts = Counter(record.status for record in group)
     return ", ".join(counts if len(counts) == 1 else (f"{status} {count}" for status, count in counts.items()))
 
@@ -199,18 +199,19 @@ def distinguished(
 
 
 def searched_names(rows: Iterable[RankedConfiguration]) -> list[str]:
-    """The searched keys that some row has a value of, in the order of the search."""
+    """Returns the searched keys that some row has a value of, in the order of the search."""
     return list(dict.fromkeys(name for row in rows for name in row.params))
 
 
 def score_columns(rows: Sequence[RankedConfiguration], tasks: Iterable[str]) -> list[Column]:
-    """The columns that some row has a score in, as a table shows them: each task's dev, then train; the total last."""
+    """Returns the columns that some row has a score in, as a table shows them: each task's dev, then train; the total
+    last."""
     order = [(task, split) for task in (*tasks, OVERALL) for split in ("dev", "train")]
     return [column for column in order if any(column in row.scores for row in rows)]
 
 
 def to_frame(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> pd.DataFrame:
-    """A ranking as a data frame: a row per configuration, best first; `Sweep.ranking` describes the columns."""
+    """Returns a ranking as a data frame: a row per configuration, best first; `Sweep.ranking` describes the columns."""
     columns = score_columns(rows, tasks)
     frame = pd.DataFrame([frame_row(row, columns, tasks) for row in rows], columns=None if rows else list(FRAME_TYPES))
     params = searched_names(rows)
@@ -220,7 +221,7 @@ def to_frame(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> 
 
 
 def frame_row(row: RankedConfiguration, columns: Sequence[Column], tasks: Mapping[str, Task]) -> dict[str, Any]:
-    """One row of the data frame; None where there is no score."""
+    """Returns one row of the data frame; None where there is no score."""
     cells: dict[str, Any] = {"number": row.number, **row.params}
     for column in columns:
         name, score = OVERALL if column == TOTAL else "_".join(column), row.scores.get(column)

@@ -27,7 +27,8 @@ BLOCK_CELLS = 4_000_000
 
 
 def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """What the task's metric reads of logits, (..., rows, num_logits), to (..., rows) or (..., rows, num_classes).
+    """Returns what the task's metric reads of logits, (..., rows, num_logits), to (..., rows) or (..., rows,
+    num_classes).
 
     E.g. 1 where the prediction is right and 0 where it is wrong, or the prediction of a regression, clipped to the
     task's `label_range`.
@@ -36,7 +37,7 @@ def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> 
 
 
 def score_examples(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """The task's score, (trials,), from `example_values`, (trials, rows), on the examples as they are."""
+    """Returns the task's score, (trials,), from `example_values`, (trials, rows), on the examples as they are."""
     return task.metric_entry.scores(values, np.asarray(labels, dtype=np.float64))[:, 0]
 
 
@@ -49,7 +50,7 @@ def bootstrap_scores(
     num_resamples: int = NUM_RESAMPLES,
     seed: int = 0,
 ) -> Floats:
-    """The task's score on resampled examples, as `score_examples`: the same resamples for every trial.
+    """Returns the task's score on resampled examples, as `score_examples`: the same resamples for every trial.
 
     Args:
         task: tasks have different examples, so their resamples are drawn independently.
@@ -85,7 +86,7 @@ def draw_counts(
 
 
 def score_counts(task: Task, counts: Floats, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """The scores on resamples, given as counts of examples: (trials, resamples)."""
+    """Returns the scores on resamples, given as counts of examples: (trials, resamples)."""
     return task.metric_entry.scores(values, np.asarray(labels, dtype=np.float64), counts)
 
 

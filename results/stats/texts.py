@@ -22,7 +22,8 @@ EXPONENT = re.compile(r"e([+-])0*")
 
 
 def short_keys(keys: Sequence[str], *taken: str) -> dict[str, str]:
-    """A short name for each key: the fewest last parts that no other key has and that are not `taken`, else the key."""
+    """Returns a short name for each key: the fewest last parts that no other key has and that are not `taken`, else the
+    key."""
     names = {}
     for key in keys:
         others = [other for other in keys if other != key]
@@ -38,18 +39,18 @@ def last_parts(key: str, count: int = 1) -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """Some names, and how many more there are."""
+    """Returns some names, and how many more there are."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + more
 
 
 def capitalized(sentence: str) -> str:
-    """A sentence with a capital first letter; its other letters stay."""
+    """Returns a sentence with a capital first letter; its other letters stay."""
     return sentence[:1].upper() + sentence[1:]
 
 
 def value_texts(values: Sequence[Any]) -> list[str]:
-    """A text for each searched value; where two different values would look alike, as Python writes them."""
+    """Returns a text for each searched value; where two different values would look alike, as Python writes them."""
     texts = list(map(value_text, values))
     first = dict(zip(reversed(texts), reversed(values), strict=True))
     clashing = {text for text, value in zip(texts, values, strict=True) if value != first[text]}
@@ -57,7 +58,8 @@ def value_texts(values: Sequence[Any]) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """A searched value as one types it: a number with all digits, or with a few if it was drawn; the end of a path."""
+    """Returns a searched value as one types it: a number with all digits, or with a few if it was drawn; the end of a
+    path."""
     if isinstance(value, float):
         exact = repr(value).removesuffix(".0")
         num_digits = len(exact.partition("e")[0].replace(".", "").lstrip("-0"))

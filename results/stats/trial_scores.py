@@ -53,7 +53,7 @@ class TrialScores:
         return overall_covariance(parts, trials, self.tasks).to_numpy()
 
     def of_models(self, column: Column, tasks: Sequence[str], groups: Sequence[Sequence[TrialRecord]]) -> ModelScores:
-        """The scores in a column of configurations, given as the trials of each; the total counts `tasks`."""
+        """Returns the scores in a column of configurations, given as the trials of each; the total counts `tasks`."""
         records = [record for group in groups for record in group]
         trials = [record.trial_id for record in records]
         return ModelScores(
@@ -68,7 +68,7 @@ class TrialScores:
 def read_scores(
     records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task], read: ReadPredictions
 ) -> TrialScores:
-    """The scores of a sweep's trials that have not failed.
+    """Returns the scores of a sweep's trials that have not failed.
 
     Raises:
         ValueError: the curves have a task that `tasks` lacks, or predictions are missing.
@@ -98,7 +98,7 @@ def number_trainings(trials: Sequence[str], trainings: Mapping[str, Hashable]) -
 def scores_at_best_epochs(
     records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task]
 ) -> tuple[dict[str, int], dict[Column, dict[str, float]]]:
-    """The best epochs of the trials that have not failed, and their scores there, as in `TrialScores`.
+    """Returns the best epochs of the trials that have not failed, and their scores there, as in `TrialScores`.
 
     Raises:
         ValueError: the curves have a task that `tasks` lacks.
@@ -108,7 +108,7 @@ def scores_at_best_epochs(
 
 
 def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:
-    """The first epoch of the highest overall score of each of these trials that has one."""
+    """Returns the first epoch of the highest overall score of each of these trials that has one."""
     points = curves[(curves["task"] == OVERALL) & curves["trial"].isin(trials)]
     highest = points.sort_values(["value", "epoch"], ascending=[False, True]).drop_duplicates("trial")
     return dict(zip(highest["trial"], highest["epoch"].astype(int), strict=True))
@@ -117,7 +117,7 @@ def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str
 def scores_at(
     curves: pd.DataFrame, epochs: Mapping[str, int], tasks: Mapping[str, Task]
 ) -> dict[Column, dict[str, float]]:
-    """The score at these epochs, by trial, of every task and split that has it, and the total."""
+    """Returns the score at these epochs, by trial, of every task and split that has it, and the total."""
     points = curves[curves["epoch"] == curves["trial"].map(dict(epochs))]
     found: dict[Column, dict[str, float]] = {}
     rows = points[["trial", "task", "split", "metric", "value"]].itertuples(index=False)
@@ -146,7 +146,8 @@ def example_covariances(
 def early_trials(
     records: Sequence[TrialRecord], curves: pd.DataFrame
 ) -> tuple[int, list[TrialRecord], pd.DataFrame] | None:
-    """The first trials that completed or were pruned, at the last epoch at which all of them have an overall score.
+    """Returns the first trials that completed or were pruned, at the last epoch at which all of them have an overall
+    score.
 
     Effects on final scores leave out the pruned trials, which are the worse ones; these do not.
 
@@ -169,6 +170,6 @@ def early_trials(
 
 
 def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
-    """The replicates of each configuration, in the order of numbers."""
+    """Returns the replicates of each configuration, in the order of numbers."""
     ordered = sorted(records, key=lambda record: (record.number, record.replicate))
     return [list(group) for _, group in itertools.groupby(ordered, key=lambda record: record.number)]

@@ -100,7 +100,8 @@ exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {W
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the command line. An argument has its option's name and default; `SweepOptions` checks ranges."""
+    """Returns the parser of the command line. An argument has its option's name and default; `SweepOptions` checks
+    ranges."""
     usage = "--space NAME|FILE [--vary KEY=VALUES] [--data DIR] [--encoder NAME|DIR] [more below]"
     description = "Trains every configuration of a search space and ranks them."
     parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
@@ -227,12 +228,12 @@ def add_resumption(group: argparse._ArgumentGroup) -> None:
 
 
 def gpu_share(text: str) -> float | str:
-    """The value of --gpus-per-worker."""
+    """Returns the value of --gpus-per-worker."""
     return AUTO if text == AUTO else number(text)
 
 
 def tracker_names(text: str) -> tuple[str, ...]:
-    """The names in the value of --log-to."""
+    """Returns the names in the value of --log-to."""
     return tuple(dict.fromkeys(filter(None, text.split(","))))
 
 
@@ -261,7 +262,7 @@ def find_options(
 
 
 def read_options(arguments: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:
-    """The options of a parsed command line; ValueError if a value is missing or wrong.
+    """Returns the options of a parsed command line; ValueError if a value is missing or wrong.
 
     `now` is in the default name. `default_address` is the cluster without --address; None or `local` is this machine.
     """
@@ -311,7 +312,8 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
 
 
 def read_resumption(arguments: argparse.Namespace, storage: str, address: str | None) -> SweepOptions:
-    """The saved options of a resumed sweep, as the command line changes them; ValueError for a flag that may not."""
+    """Returns the saved options of a resumed sweep, as the command line changes them; ValueError for a flag that may
+    not."""
     from sweeps.driver.resume import read_saved_options
 
     for flag, name in sorted(arguments.given.items()):
@@ -338,7 +340,8 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
 
 
 def find_sweep_folder(name: str, storage: str) -> str:
-    """The folder of the sweep called `name`, in the storage, or by its path or URI; ValueError if there is none."""
+    """Returns the folder of the sweep called `name`, in the storage, or by its path or URI; ValueError if there is
+    none."""
     from results.records.trials import read_sweep  # here: --help answers at once
 
     check_answer(name)
@@ -355,7 +358,7 @@ def race_defaults(given: Mapping[str, str], search: str) -> dict[str, int]:
 
 
 def read_storage(text: str) -> str:
-    """The folder of --storage, as an absolute path or URI; ValueError as `check_location`."""
+    """Returns the folder of --storage, as an absolute path or URI; ValueError as `check_location`."""
     try:
         check_location(text)
     except ValueError as error:
@@ -364,7 +367,7 @@ def read_storage(text: str) -> str:
 
 
 def check_data_folder(text: str) -> Path:
-    """The folder of --data, which must exist, as an absolute path."""
+    """Returns the folder of --data, which must exist, as an absolute path."""
     folder = Path(text).expanduser().resolve()
     if not folder.is_dir():
         raise ValueError(f"--data must be a folder that exists, got '{text}'{near_folder(folder)}")

@@ -47,7 +47,7 @@ class ListedKey:
 
 
 def list_keys(base: TrialConfig) -> list[ListedKey]:
-    """The keys of a configuration, group by group, those at the top last, without the definitions of tasks."""
+    """Returns the keys of a configuration, group by group, those at the top last, without the definitions of tasks."""
     values: dict[str, dict[str, str]] = {}
     fields: dict[str, tuple[Any, str]] = {}
     for key, member, value, owner, name in leaves(base):
@@ -59,7 +59,7 @@ def list_keys(base: TrialConfig) -> list[ListedKey]:
 
 
 def describe_key(key: str, values: Mapping[str, str], owner: Any, name: str, methods: Methods) -> ListedKey:
-    """A key with the values of its members; `owner` and `name` are the dataclass and the field."""
+    """Returns a key with the values of its members; `owner` and `name` are the dataclass and the field."""
     text = meaning_of(owner, name, methods)
     differ = len(set(values.values())) > 1
     shown = (
@@ -70,7 +70,8 @@ def describe_key(key: str, values: Mapping[str, str], owner: Any, name: str, met
 
 
 def leaves(group: Any, key: str = "", member: str = "") -> Iterator[tuple[str, str, Any, Any, str]]:
-    """Every field that is no group: its key, the task, stage or source that it is of, its value, class and name."""
+    """Yields every field that is no group: its key, the task, stage or source that it is of, its value, class and
+    name."""
     owner: Any = type(group)
     for name in hints_of(owner):
         value, path = getattr(group, name), f"{key}{name}"
@@ -85,12 +86,12 @@ def leaves(group: Any, key: str = "", member: str = "") -> Iterator[tuple[str, s
 
 
 def typed_value(value: Any) -> str:
-    """A value as one types it."""
+    """Returns a value as one types it."""
     return (",".join(map(value_text, value)) or "[]") if isinstance(value, tuple) else value_text(value)
 
 
 def allowed_values(hint: Any, meaning: str) -> str:
-    """The values that a type allows, numbers with their bounds in the field's docstring."""
+    """Returns the values that a type allows, numbers with their bounds in the field's docstring."""
     found, bounds = [], BOUNDS.search(meaning)
     for kind in types_of(hint):
         number = f"{type_name([kind])} {bounds[0]}" if bounds and kind in (int, float) else type_name([kind])
@@ -99,7 +100,8 @@ def allowed_values(hint: Any, meaning: str) -> str:
 
 
 def meaning_of(owner: Any, name: str, methods: Methods) -> str:
-    """The first sentence of a field's docstring; the field may be a setting of a method, which has it instead."""
+    """Returns the first sentence of a field's docstring; the field may be a setting of a method, which has it
+    instead."""
     of_trials: list[Mapping[str, Any]] = [methods.gradient_methods, LOSS_WEIGHTINGS]
     tables = [methods.losses, methods.heads, methods.batch_orders, *of_trials]
     settings = [entry.settings for table in tables for entry in table.values() if entry.settings is not None]
@@ -110,7 +112,7 @@ def meaning_of(owner: Any, name: str, methods: Methods) -> str:
 
 @functools.cache
 def field_docs(cls: Any) -> dict[str, str]:
-    """The docstrings below the fields of a dataclass, by name."""
+    """Returns the docstrings below the fields of a dataclass, by name."""
     (node,) = ast.parse(inspect.getsource(cls)).body
     assert isinstance(node, ast.ClassDef), f"{cls} is no class"
     return {
@@ -121,7 +123,7 @@ def field_docs(cls: Any) -> dict[str, str]:
 
 
 def key_lines(base: TrialConfig, width: int) -> Iterator[str]:
-    """The keys as lines of at most `width` columns, a table for each section."""
+    """Yields the keys as lines of at most `width` columns, a table for each section."""
     yield from fold(
         "Keys for --set and --vary, with base values, ranges and meanings. 'tasks.*.KEY' and 'stages.*.KEY' set a key "
         "of all tasks or stages; 'tasks.NAME.KEY' and 'stages.0.KEY' of one.",
@@ -134,14 +136,14 @@ def key_lines(base: TrialConfig, width: int) -> Iterator[str]:
 
 
 def section_lines(items: Sequence[ListedKey], width: int) -> list[str]:
-    """The table of one section: the meaning stands below base value and range."""
+    """Returns the table of one section: the meaning stands below base value and range."""
     room = max(30, width - max(len(item.key) for item in items) - 2)
     rows = [[item.key, [*fold(f"{item.base} ({item.range})", room), *fold(f"{item.meaning}.", room)]] for item in items]
     return table_lines(width, PrintedTable(titles=["key", "base value (range), meaning"], rows=rows))
 
 
 def markdown_keys(base: TrialConfig) -> str:
-    """The keys as a table in Markdown."""
+    """Returns the keys as a table in Markdown."""
     rows = [[f"`{item.key}`", f"`{item.base}`", item.range, f"{item.meaning}."] for item in list_keys(base)]
     escaped = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows)
     return "\n".join(

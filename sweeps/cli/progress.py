@@ -65,13 +65,13 @@ def plain_printer(show: ShowLines, started: float) -> OnEvent:
 
 
 def steps_line(ledger: Ledger, started: float) -> str:
-    """The summary, and the step of each running trial."""
+    """Returns the summary, and the step of each running trial."""
     shown = [f"{name} {progress_text(progress)}" for name, progress in list(ledger.progress.items())[:MAX_TRIAL_LINES]]
     return "; ".join([summary(ledger, started), *shown])
 
 
 def plain_lines(event: Event, ledger: Ledger, started: float) -> list[str]:
-    """The lines of an event for a log."""
+    """Returns the lines of an event for a log."""
     lines, name, records = lasting_lines(event), str(event.trial_id), ledger.records
     if event.kind in ("started", "resumed"):
         lines.append(f"{name} starts: {params_text(records[name])}")
@@ -115,7 +115,7 @@ def closing_text(why: str | None) -> str:
 
 
 def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
-    """What a trial reuses, and a note on its own earlier work."""
+    """Returns what a trial reuses, and a note on its own earlier work."""
     notes = list(facts["notes"])
     if facts["taken_from"]:
         return [*notes, f"{trial_id} is equal to {facts['taken_from']}, which is reused"]
@@ -130,7 +130,7 @@ def params_text(record: TrialRecord) -> str:
 
 
 def live_lines(ledgers: list[Ledger], started: float, width: int = PLAIN_WIDTH) -> list[str]:
-    """The summary, and the running trials in a table."""
+    """Returns the summary, and the running trials in a table."""
     if not ledgers:
         return [f"opening lanes ... {duration(time.time() - started)}"]
     ledger = ledgers[0]
@@ -143,7 +143,7 @@ def live_lines(ledgers: list[Ledger], started: float, width: int = PLAIN_WIDTH) 
 
 
 def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
-    """A running trial: its values, its epoch and step, its newest scores."""
+    """Returns a running trial: its values, its epoch and step, its newest scores."""
     record, progress = ledger.records[trial_id], ledger.progress[trial_id]
     scores = "  ".join(score_texts(record, ledger.plan.tasks))
     return trial_id, params_text(record), progress_text(progress), scores

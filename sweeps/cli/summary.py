@@ -63,14 +63,14 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
 
 
 def end_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
-    """How a sweep ended: the exit code, and what went wrong."""
+    """Returns how a sweep ended: the exit code, and what went wrong."""
     code = exit_code(outcome) if is_ranked or outcome.is_interrupted else SWEEP_FAILED
     messages = (*outcome.closing_errors, *describe_outcome(outcome, options))
     return Ending(outcome=outcome, exit_code=code, messages=messages)
 
 
 def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Iterator[str]:
-    """The lines of a part of the summary as they are made, or one that says why it failed."""
+    """Yields the lines of a part of the summary as they are made, or one that says why it failed."""
     try:
         yield from make_lines()
     except BrokenPipeError:
@@ -80,7 +80,7 @@ def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Ite
 
 
 def failure_line(title: str, error: BaseException) -> str:
-    """Why a part of the summary is not there."""
+    """Returns why a part of the summary is not there."""
     if isinstance(error, KeyboardInterrupt):
         return f"{title} was interrupted."
     return f"{title} failed: {type(error).__name__}: {first_line(error)}"
@@ -109,7 +109,7 @@ def write_report(folder: str) -> Iterator[str]:
 
 
 def exit_code(outcome: SweepOutcome) -> int:
-    """The exit code for an outcome."""
+    """Returns the exit code for an outcome."""
     if outcome.error is not None or (outcome.closing_errors and not outcome.is_interrupted):
         return SWEEP_FAILED
     if outcome.is_interrupted:
@@ -120,7 +120,7 @@ def exit_code(outcome: SweepOutcome) -> int:
 
 
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
-    """What went wrong, and the command that goes on, in lines. Failed trials are named below the ranking."""
+    """Returns what went wrong, and the command that goes on, in lines. Failed trials are named below the ranking."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
     if outcome.error is not None:
         failed = f"The sweep failed: {outcome.error} (trials: {counts}); what had finished is kept. Continue with:"
@@ -140,13 +140,13 @@ def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
 
 
 def describe_shared(records: Sequence[TrialRecord]) -> list[str]:
-    """How many of the trials' steps were reused, in a line; empty if none were."""
+    """Returns how many of the trials' steps were reused, in a line; empty if none were."""
     shared, steps = (sum(getattr(record, name) for record in records) for name in ("shared_steps", "steps"))
     return [f"Shared: {shared:,} of {steps:,} optimizer steps were reused instead of trained."] if shared else []
 
 
 def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
-    """Where the records are, and the next commands."""
+    """Returns where the records are, and the next commands."""
     from results.page.write import PAGE_FILE  # here: the verdict is printed before it is loaded
 
     folder = shlex.quote(str(options.folder))

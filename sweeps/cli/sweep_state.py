@@ -135,7 +135,7 @@ class SweepState:
 
 
 def list_sweeps(storage: str) -> tuple[list[SweepState], list[tuple[str, Exception]]]:
-    """The sweeps of a storage, the newest first, and the names of those that cannot be read, with the error.
+    """Returns the sweeps of a storage, the newest first, and the names of those that cannot be read, with the error.
 
     Folders without `sweep.json` are no sweeps.
     """
@@ -175,24 +175,25 @@ def read_sweep_state(folder: str) -> SweepState:
 
 
 def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
-    """The saved options of a sweep that decide its number of trials; the defaults if it has none."""
+    """Returns the saved options of a sweep that decide its number of trials; the defaults if it has none."""
     saved = info.get("options") or {}
     names = ("search", "trials", "replicates", "replicate_best", "chosen_by", "until_decided")
     return SweepOptions(name="any", storage="/", **{name: saved[name] for name in names if name in saved})
 
 
 def epoch_text(record: TrialRecord) -> str:
-    """The last epoch of a trial that is done, of how many."""
+    """Returns the last epoch of a trial that is done, of how many."""
     return f"{record.epochs} of {num_planned_epochs(record)}"
 
 
 def step_text(record: TrialRecord, progress: TrialProgress) -> str:
-    """The step of a trial: of a running one by its progress, where that is known, else at its last epoch's end."""
+    """Returns the step of a trial: of a running one by its progress, where that is known, else at its last epoch's
+    end."""
     return steps_done(progress) or (f"{record.steps:,}" if record.steps else "")
 
 
 def progress_text(progress: TrialProgress) -> str:
-    """The epoch and step of a running trial."""
+    """Returns the epoch and step of a running trial."""
     steps = steps_done(progress)
     return f"epoch {progress['epoch']}, step {steps}" if steps else "starting"
 
@@ -203,6 +204,6 @@ def steps_done(progress: TrialProgress) -> str:
 
 
 def score_texts(record: TrialRecord, tasks: Mapping[str, Task]) -> list[str]:
-    """The newest score of each task by its title, in the tasks' order, then the overall score."""
+    """Returns the newest score of each task by its title, in the tasks' order, then the overall score."""
     names = [name for name in (*in_order(tasks), OVERALL) if name in record.last]
     return [f"{title_of(name, tasks)} {value_of(name, record.last[name], tasks):.3f}" for name in names]

@@ -37,7 +37,7 @@ def seconds_left(
 
 
 def fraction_done(record: TrialRecord, progress: TrialProgress) -> float:
-    """The fraction of a running trial that is done: of its steps, or of its epochs if its step is not known."""
+    """Returns the fraction of a running trial that is done: of its steps, or of its epochs if its step is not known."""
     if "step" in progress:
         return float(progress["step"] / progress["num_steps"])
     return record.epochs / num_planned_epochs(record)

@@ -37,5 +37,5 @@ class BackgroundRun:
 
 
 def is_inside_ray() -> bool:
-    """Whether the thread of a `BackgroundRun` still runs."""
+    """Returns whether the thread of a `BackgroundRun` still runs."""
     return any(thread.name.startswith(THREAD_PREFIX) for thread in threading.enumerate())

@@ -53,19 +53,19 @@ def resources_per_worker(plan: SweepPlan) -> Resources:
 
 
 def workers_that_fit(node: Resources, need: Resources) -> int:
-    """How many workers fit one node."""
+    """Returns how many workers fit one node."""
     limits = ((node.cpus, need.cpus), (USABLE_MEMORY * node.memory, need.memory))
     fitting = [int(available / required) for available, required in limits if required]
     return min([*fitting, workers_on_gpus(node.gpus, need.gpus)] if need.gpus else fitting)
 
 
 def lanes_that_fit(nodes: Sequence[Resources], need: Resources, num_workers: int) -> int:
-    """How many lanes of `num_workers` workers fit the nodes; a lane may span several."""
+    """Returns how many lanes of `num_workers` workers fit the nodes; a lane may span several."""
     return sum(workers_that_fit(node, need) for node in nodes) // num_workers
 
 
 def num_lanes(plan: SweepPlan, num_open: int, num_waiting: int, refused: Collection[str]) -> int:
-    """How many lanes the sweep may have now.
+    """Returns how many lanes the sweep may have now.
 
     Ray does not reserve memory for lanes, so all must fit the cluster together. Of what is free, only the sum over the
     nodes is known: a lane that does not fit a node of it waits.
@@ -87,7 +87,7 @@ def num_lanes(plan: SweepPlan, num_open: int, num_waiting: int, refused: Collect
 
 
 def fits_cluster(plan: SweepPlan, refused: Collection[str] = ()) -> bool:
-    """Whether the alive nodes, without the refused ones, could hold a lane if they were idle."""
+    """Returns whether the alive nodes, without the refused ones, could hold a lane if they were idle."""
     return lanes_that_fit(total_resources(refused), resources_per_worker(plan), plan.options.workers) > 0
 
 
@@ -97,7 +97,8 @@ def alive_nodes() -> dict[str, str]:
 
 
 def nodes_have_bf16(options: SweepOptions) -> bool:
-    """Whether every node that a worker of the sweep would fit has instructions for bf16, on GPUs if it uses them.
+    """Returns whether every node that a worker of the sweep would fit has instructions for bf16, on GPUs if it uses
+    them.
 
     A task on each node finds out. It reserves nothing: the nodes may be busy. False if one does not answer.
     """
@@ -116,12 +117,13 @@ def nodes_have_bf16(options: SweepOptions) -> bool:
 
 
 def fitting_nodes(need: Resources) -> list[dict[str, Any]]:
-    """The alive nodes that a worker would fit if they were idle, as Ray describes them."""
+    """Returns the alive nodes that a worker would fit if they were idle, as Ray describes them."""
     return [node for node in ray.nodes() if node["Alive"] and workers_that_fit(to_resources(node["Resources"]), need)]
 
 
 def describe_small_stores(plan: SweepPlan, num_bytes: int) -> str | None:
-    """A line that names the nodes whose object store is smaller than what trials are trained from; None without."""
+    """Returns a line that names the nodes whose object store is smaller than what trials are trained from; None
+    without."""
     here, need = ray.get_runtime_context().get_node_id(), resources_per_worker(plan)
     own = [node for node in ray.nodes() if node["NodeID"] == here]
     holding = {node["NodeID"]: node for node in (*own, *fitting_nodes(need))}.values()
@@ -136,7 +138,7 @@ def describe_small_stores(plan: SweepPlan, num_bytes: int) -> str | None:
 
 
 def describe_idle_gpus(plan: SweepPlan) -> str | None:
-    """A line that says how many GPUs no worker can use, for want of CPUs or memory; None without."""
+    """Returns a line that says how many GPUs no worker can use, for want of CPUs or memory; None without."""
     need = resources_per_worker(plan)
     if not need.gpus:
         return None
@@ -149,7 +151,7 @@ def describe_idle_gpus(plan: SweepPlan) -> str | None:
 
 
 def total_resources(refused: Collection[str] = ()) -> list[Resources]:
-    """All resources of each alive node, the refused ones left out."""
+    """Returns all resources of each alive node, the refused ones left out."""
     nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in refused]
     return [to_resources(node["Resources"]) for node in nodes]
 

@@ -113,7 +113,7 @@ def silence_ray() -> None:
 
 
 def store_size(num_bytes: int) -> int:
-    """The object store's size for a local Ray that must hold so many bytes, as far as this machine has room.
+    """Returns the object store's size for a local Ray that must hold so many bytes, as far as this machine has room.
 
     In a container /dev/shm may be small. Ray then keeps the store in a file of its own folder. What exceeds the store
     goes to disk.
@@ -225,7 +225,7 @@ def ignoring_interrupts() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port that no process listens on."""
+    """Returns a port that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
@@ -267,8 +267,8 @@ def connect(address: str) -> str | None:
 
 
 def latest_address() -> str:
-    """The address of the latest cluster that was started on this machine, which `auto` stands for where RAY_ADDRESS is
-    not set (see `ray.init`); `auto` if there is none, or Ray finds another one by its process."""
+    """Returns the address of the latest cluster that was started on this machine, which `auto` stands for where
+    RAY_ADDRESS is not set (see `ray.init`); `auto` if there is none, or Ray finds another one by its process."""
     folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     try:
         address = Path(folder, "ray", "ray_current_cluster").read_text().strip()
@@ -278,7 +278,7 @@ def latest_address() -> str:
 
 
 def runs_here(name: str) -> bool:
-    """Whether a process of this name runs on this machine."""
+    """Returns whether a process of this name runs on this machine."""
     return any(process.info["name"] == name for process in psutil.process_iter(["name"]))
 
 

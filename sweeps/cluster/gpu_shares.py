@@ -12,22 +12,24 @@ MOST_PER_GPU = 8
 
 
 def workers_on_gpus(available: float, share: float) -> int:
-    """How many workers fit some GPUs, each with its share of a single one: with .6 of one, two fit two GPUs."""
+    """Returns how many workers fit some GPUs, each with its share of a single one: with .6 of one, two fit two GPUs."""
     whole, rest = divmod(round(available * UNITS), UNITS)
     need = round(share * UNITS)
     return whole * (UNITS // need) + rest // need
 
 
 def trials_per_gpu(total: int, peak: int) -> int:
-    """How many trials fit a GPU of `total` bytes, at least 1, if the tensors of each take at most `peak` bytes."""
+    """Returns how many trials fit a GPU of `total` bytes, at least 1, if the tensors of each take at most `peak`
+    bytes."""
     return max(1, min(MOST_PER_GPU, int(total / (MEMORY_MARGIN * peak + CONTEXT_BYTES))))
 
 
 def share_of(number: int) -> float:
-    """The share of a GPU of each of so many workers: what Ray can count, so that all of them fit."""
+    """Returns the share of a GPU of each of so many workers: what Ray can count, so that all of them fit."""
     return UNITS // number / UNITS
 
 
 def tensor_share(share: float, total: int) -> float:
-    """The part of a GPU's memory, from 0 to 1, that the tensors of a worker with a share of the GPU may take."""
+    """Returns the part of a GPU's memory, from 0 to 1, that the tensors of a worker with a share of the GPU may
+    take."""
     return 1.0 if share == 1 else max(share / 2, share - CONTEXT_BYTES / total)

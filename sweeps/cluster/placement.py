@@ -8,7 +8,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 
 def on_node(target: Callable[..., Any], node: str, **settings: Any) -> Any:
-    """A function or class as Ray's task or actor on a node, which may be busy, and on no other.
+    """Returns a function or class as Ray's task or actor on a node, which may be busy, and on no other.
 
     Args:
         target: the function or class.

@@ -42,7 +42,7 @@ class RayServices:
 
 
 def find_services() -> RayServices:
-    """The services of the connected cluster."""
+    """Returns the services of the connected cluster."""
     context = ray.get_runtime_context()
     own = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
     node = f"{own['NodeManagerAddress']}:{own['NodeManagerPort']}"

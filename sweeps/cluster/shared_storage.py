@@ -55,12 +55,13 @@ def check_storage_of_nodes(plan: SweepPlan, driver_id: str, channel: ActorHandle
 
 
 def describe_faults(folder: Location, faults: dict[str, str]) -> str:
-    """A line that names the hosts and what is wrong with a storage there."""
+    """Returns a line that names the hosts and what is wrong with a storage there."""
     return f"{RULE}, got {folder}: {'; '.join(f'on {host} {fault}' for host, fault in faults.items())}"
 
 
 def find_storage_fault(folder: Location, driver_id: str, channel: ActorHandle[Any]) -> str | None:
-    """Why the driver does not see what this process writes into a local folder, in a clause; None if it does."""
+    """Returns why the driver does not see what this process writes into a local folder, in a clause; None if it
+    does."""
     return find_storage_fault_by(
         folder, driver_id, lambda path: bool(ray.get(channel.has_file.remote(path))), SEEN_SECONDS
     )

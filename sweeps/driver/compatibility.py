@@ -47,19 +47,19 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapp
 
 
 def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:
-    """The tables whose rows have changed."""
+    """Returns the tables whose rows have changed."""
     tables, now = before["tables"], inputs.fingerprints
     changed = sorted(name for name in {*tables, *now} if tables.get(name) != now.get(name))
     return f"other rows of {'; '.join(changed)} in {inputs.data_folder}"
 
 
 def without_encoder_name(base: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration as a tree, without the name or folder of its encoder."""
+    """Returns a configuration as a tree, without the name or folder of its encoder."""
     return {**base, "encoder": {key: value for key, value in base["encoder"].items() if key != "name"}}
 
 
 def space_tree(described: Mapping[str, Any]) -> dict[str, Any]:
-    """A space's description as a tree by searched keys, without entries that change no trial."""
+    """Returns a space's description as a tree by searched keys, without entries that change no trial."""
     tree = {key: value for key, value in described.items() if key not in ("hash", *NOT_DECIDING)}
     return tree | {name: dict(tree[name]) for name in PAIRS}
 

@@ -41,7 +41,7 @@ class KnownTrials:
 
 
 def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) -> KnownTrials:
-    """The trials of the sweep with these options, as far as they have a folder of their own.
+    """Returns the trials of the sweep with these options, as far as they have a folder of their own.
 
     A trial that has ended, but with damaged epochs or best weights, is run again.
     """
@@ -65,7 +65,7 @@ def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) ->
 
 
 def has_begun(root: fs.SubTreeFileSystem, trial: str) -> bool:
-    """Whether a trial has a whole `trial.json`."""
+    """Returns whether a trial has a whole `trial.json`."""
     try:
         return read_start(root, trial) is not None
     except ValueError:
@@ -73,7 +73,7 @@ def has_begun(root: fs.SubTreeFileSystem, trial: str) -> bool:
 
 
 def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: TrialRecord) -> Iterator[str]:
-    """A line for the first damaged epoch or best weights of a trial; a lane finds those of an unfinished trial.
+    """Yields a line for the first damaged epoch or best weights of a trial; a lane finds those of an unfinished trial.
 
     A bucket checks what it holds itself, and reading all of it would take long.
     """

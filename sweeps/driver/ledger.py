@@ -53,7 +53,7 @@ class Ledger:
 
 
 def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
-    """A ledger of the trials of a resumed sweep and of the points of a grid."""
+    """Returns a ledger of the trials of a resumed sweep and of the points of a grid."""
     ledger = Ledger(plan=plan, records={record.trial_id: record for record in known}, race=plan.race)
     points = grid_trials(plan.space) if plan.options.search == "grid" else []
     for number, params in enumerate(points):

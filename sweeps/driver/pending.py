@@ -9,7 +9,7 @@ from sweeps.search.trial import known_configurations, left_to_run, num_expected_
 
 
 def is_sweep_over(plan: SweepPlan, records: Sequence[TrialRecord]) -> bool:
-    """Whether nothing is left to run."""
+    """Returns whether nothing is left to run."""
     return num_left_to_run(plan, records, plan.race) == 0
 
 
@@ -20,7 +20,7 @@ def num_left_to_run(plan: SweepPlan, records: Sequence[TrialRecord], race: RaceR
 
 
 def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
-    """The numbers of trials that have ended and that have begun, in a line."""
+    """Returns the numbers of trials that have ended and that have begun, in a line."""
     if is_sweep_over(plan, known):
         return [f"All {len(known)} trials have ended: nothing is left to do."]
     num_ended = sum(record.status not in UNFINISHED for record in known)
@@ -30,7 +30,8 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str
 
 
 def list_pending(plan: SweepPlan, records: Sequence[TrialRecord], before: Mapping[str, TrialRecord]) -> list[str]:
-    """A line for each trial to be run, with its last status, and one for the configurations yet to be sampled."""
+    """Returns a line for each trial to be run, with its last status, and one for the configurations yet to be
+    sampled."""
     known = known_configurations(plan, records)
     num_new = plan.num_configurations - len(known)
     states = [(name, before.get(name)) for name in (trial_id_of(*pair) for pair in left_to_run(plan, known, plan.race))]
@@ -40,5 +41,5 @@ def list_pending(plan: SweepPlan, records: Sequence[TrialRecord], before: Mappin
 
 
 def describe_state(record: TrialRecord) -> str:
-    """A trial's status and its last epoch."""
+    """Returns a trial's status and its last epoch."""
     return record.status + (f" after epoch {record.epochs}" if record.epochs else "")

@@ -36,7 +36,7 @@ class RaceWatch:
         return []
 
     def is_due(self, records: Iterable[TrialRecord]) -> bool:
-        """Whether a complete round is to be decided, or is being decided."""
+        """Returns whether a complete round is to be decided, or is being decided."""
         from results.stats.looks import round_to_decide  # here: it loads scipy
 
         known = list(records)
@@ -56,7 +56,7 @@ class RaceWatch:
 
 
 def num_ended(records: Iterable[TrialRecord]) -> int:
-    """How many trials have ended."""
+    """Returns how many trials have ended."""
     return sum(record.status not in UNFINISHED for record in records)
 
 

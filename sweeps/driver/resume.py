@@ -44,7 +44,7 @@ class Resumed:
 
 
 def read_saved_options(folder: str, own: Mapping[str, Any]) -> SweepOptions:
-    """The options of the sweep in a folder, with those of the command line, `own`, in their place.
+    """Returns the options of the sweep in a folder, with those of the command line, `own`, in their place.
 
     Raises:
         ValueError: the folder holds no sweep, or one whose `sweep.json` has no options that this version knows.
@@ -107,7 +107,7 @@ def resume_sweep(
 
 
 def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord | None:
-    """The decisions of a race so far.
+    """Returns the decisions of a race so far.
 
     One that had no more rounds, or no hope, goes on where it may have more rounds now; one without hope also where the
     margin has changed.
@@ -125,7 +125,8 @@ def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord
 
 
 def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: SweepPlan) -> dict[str, int | None]:
-    """The first look, as an earlier command declared it, or this one where earlier ones could tell nothing apart.
+    """Returns the first look, as an earlier command declared it, or this one where earlier ones could tell nothing
+    apart.
 
     Args:
         info: the content of `sweep.json`.
@@ -141,7 +142,7 @@ def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: Sweep
 
 
 def describe_resume(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, str | None]) -> list[str]:
-    """What `resume_sweep` would run, in lines; nothing is changed. `encoders` are as in `check_unchanged`."""
+    """Returns what `resume_sweep` would run, in lines; nothing is changed. `encoders` are as in `check_unchanged`."""
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoders)
     race = continued_race(info, options)
@@ -154,12 +155,13 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoders: Mappin
 
 
 def describe_mending(damage: str | None) -> list[str]:
-    """A line for a damaged `sweep.json`."""
+    """Returns a line for a damaged `sweep.json`."""
     return [] if damage is None else [f"{damage}; it is written again from its copy"]
 
 
 def as_present(found: KnownTrials, options: SweepOptions, space: SearchSpace) -> KnownTrials:
-    """A sweep's trials, failed ones queued again with --retry-failed, with present names of encoder and files."""
+    """Returns a sweep's trials, failed ones queued again with --retry-failed, with present names of encoder and
+    files."""
     records = tuple(relocate(requeue_failed(record, options), space) for record in found.records)
     return replace(found, records=records)
 
@@ -174,13 +176,14 @@ def write_moved(folder: str, before: Sequence[TrialRecord], now: Sequence[TrialR
 
 
 def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
-    """A trial, queued again if it has failed and --retry-failed is given."""
+    """Returns a trial, queued again if it has failed and --retry-failed is given."""
     is_retried = options.retry_failed and record.status == "failed"
     return replace(record, status="queued", error=None) if is_retried else record
 
 
 def relocate(record: TrialRecord, space: SearchSpace) -> TrialRecord:
-    """A trial whose configuration has the present names of its encoder and of its tasks' files, and their titles.
+    """Returns a trial whose configuration has the present names of its encoder and of its tasks' files, and their
+    titles.
 
     The demonstration's encoder moves with the storage.
     """
@@ -193,7 +196,7 @@ def relocate(record: TrialRecord, space: SearchSpace) -> TrialRecord:
 
 
 def changed_code(info: Mapping[str, Any]) -> list[str]:
-    """A note if code or libraries are not those that the sweep began with."""
+    """Returns a note if code or libraries are not those that the sweep began with."""
     if info.get("code") == describe_code():
         return []
     return [

@@ -235,7 +235,7 @@ def save_tables(plan: SweepPlan, ledger: Ledger) -> None:
 
 
 def outcome_of(ledger: Ledger, closing_errors: Sequence[str]) -> SweepOutcome:
-    """The outcome of a sweep that has run to its end, by its records."""
+    """Returns the outcome of a sweep that has run to its end, by its records."""
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
     return SweepOutcome(counts=ledger.counts, failures=failures, closing_errors=tuple(closing_errors))
 
@@ -279,7 +279,7 @@ def run_on_ray(run: SweepRun) -> str | None:
 
 
 def describe_ray_error(error: RayError) -> str:
-    """Why a sweep cannot go on, in a line."""
+    """Returns why a sweep cannot go on, in a line."""
     return f"Ray failed: {first_line(error)}"
 
 
@@ -332,7 +332,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
 
 
 def open_channel(plan: SweepPlan) -> ActorHandle[Any]:
-    """The channel as an actor without a device, on the driver's node."""
+    """Returns the channel as an actor without a device, on the driver's node."""
     actor = on_node(Channel, ray.get_runtime_context().get_node_id(), max_concurrency=1000)
     channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
     return channel
@@ -386,7 +386,7 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
 
 
 def seconds_to_save(sweep: RunningSweep) -> float:
-    """How long trials may take to save their state at a sweep's early end."""
+    """Returns how long trials may take to save their state at a sweep's early end."""
     if sweep.run.interrupts.count:
         return STOP_SECONDS
     return SAVE_SECONDS if sweep.services.are_well else LOST_SECONDS

@@ -134,7 +134,7 @@ class Lane:
 
 
 def channel_name(sweep: str) -> str:
-    """The actor's name in Ray, by the sweep's."""
+    """Returns the actor's name in Ray, by the sweep's."""
     return f"{sweep}-channel"
 
 
@@ -371,13 +371,14 @@ class Channel:
         return self._is_stopped or self._is_winding_down
 
     def _is_surplus(self) -> bool:
-        """Whether an idle lane is one too many: no trial waits, and there is work for fewer lanes than are open."""
+        """Returns whether an idle lane is one too many: no trial waits, and there is work for fewer lanes than are
+        open."""
         num_open = sum(bool(lane.place) for lane in self._lanes.values())
         has_work = self._max_lanes is None or num_open <= self._max_lanes
         return self._takes_no_trials or not (self._queue or has_work)
 
     def _next_for(self, lane: str) -> str | None:
-        """The queued trial that a lane may begin now.
+        """Returns the queued trial that a lane may begin now.
 
         A trial that needs a GPU alone waits for the one with the fewest others, where no lane takes another meanwhile.
         """
@@ -400,11 +401,11 @@ class Channel:
         return {name for name, trial in self._trials.items() if trial.lane in lanes and trial.end is None}
 
     def _is_unwanted(self, trial: TrialState, attempt: int) -> bool:
-        """Whether the trial has ended, or is another lane's: its worker has outlived its own."""
+        """Returns whether the trial has ended, or is another lane's: its worker has outlived its own."""
         return trial.end is not None or trial.attempt != attempt or trial.lane is None
 
     def _hear(self, trial_id: str) -> TrialState:
-        """A trial, of whose lane something was heard now."""
+        """Returns a trial, of whose lane something was heard now."""
         trial = self._trials[trial_id]
         trial.seen = time.monotonic()
         return trial
@@ -458,7 +459,7 @@ class Channel:
             self._emit(Event(kind="requeued", lane=lane, trial_id=trial_id, facts={"why": trial.why}))
 
     def _explain_death(self, nodes: frozenset[str], why: str) -> str:
-        """Why workers on these nodes died: with a node, as far as that is known by now, or as was reported."""
+        """Returns why workers on these nodes died: with a node, as far as that is known by now, or as was reported."""
         lost = nodes - self._alive if self._alive else frozenset()
         return f"node {', '.join(node[:8] for node in sorted(lost))} died" if lost else why
 

@@ -12,7 +12,7 @@ ASK_SECONDS = 3.0
 
 
 def is_announced() -> bool:
-    """Whether Ray Train knows that a node of this run will be taken away; all workers ask together."""
+    """Returns whether Ray Train knows that a node of this run will be taken away; all workers ask together."""
     return train.get_preemption_info() is not None
 
 

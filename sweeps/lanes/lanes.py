@@ -116,7 +116,7 @@ def remove_ended(lanes: Lanes) -> Iterator[str]:
 
 
 def why_none_opens(lanes: Lanes) -> str | None:
-    """Why no lane can open any more; None while one may."""
+    """Returns why no lane can open any more; None while one may."""
     num_failures, has_opened = len(lanes.failures), bool(lanes.ever_open)
     if not lanes.failures or (lanes.runs and (has_opened or num_failures < MAX_FAILURES)):
         return None
@@ -124,7 +124,7 @@ def why_none_opens(lanes: Lanes) -> str | None:
 
 
 def slow_lanes(lanes: Lanes) -> Iterator[str]:
-    """A line for each lane whose workers have not been started for a while, each time."""
+    """Yields a line for each lane whose workers have not been started for a while, each time."""
     now = time.monotonic()
     for run in lanes.runs:
         if run.name not in lanes.ever_open and now - lanes.asked.get(run.name, now) >= SLOW_SECONDS:
@@ -175,5 +175,5 @@ def close(lanes: Lanes, deadline: float) -> None:
 
 
 def node_name(node: str, host: str) -> str:
-    """A node in messages: its host, and the start of its id, as Ray's tools show it."""
+    """Returns a node in messages: its host, and the start of its id, as Ray's tools show it."""
     return f"{host} ({node[:8]})"

@@ -36,7 +36,7 @@ class LoadedTrial:
         return not length_counts(self.config, len(self.config.stages) - 1)
 
     def end_of(self, stage: int) -> Cut:
-        """The cut at a stage's end."""
+        """Returns the cut at a stage's end."""
         return next(cut for cut in self.cuts if cut.stage == stage and cut.is_end)
 
 

@@ -178,7 +178,7 @@ class TrialReporter:
         self.log.write()  # last: in a bucket that is away it takes minutes to fail
 
     def _scored(self, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The points of an epoch's curves, its scores, and seconds of this trial's own work."""
+        """Returns the points of an epoch's curves, its scores, and seconds of this trial's own work."""
         scores = dict(scores_in(points, self._tasks))
         own = max(0.0, points[0]["seconds"] - self.shared_seconds)
         return {"seconds": own, "scores": scores, "score": scores.get(self._metric), "points": list(points)}

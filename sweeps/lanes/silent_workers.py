@@ -68,7 +68,7 @@ def kill_stopped(pid: int, hangs: bool) -> bool:
 
 
 def was_killed(inspection: "ray.ObjectRef[bool]") -> bool:
-    """The answer of an inspection; False where its node has died."""
+    """Returns the answer of an inspection; False where its node has died."""
     try:
         return bool(ray.get(inspection))
     except ray.exceptions.RayError:

@@ -79,7 +79,7 @@ class InputsReader:
         """The key of the last corpus that was not in the store, and the corpus."""
 
     def read_encoder(self, config: TrialConfig) -> PretrainedEncoder:
-        """The encoder of a trial; its weights are the store's memory, and must not be written into."""
+        """Returns the encoder of a trial; its weights are the store's memory, and must not be written into."""
         name = config.encoder.name
         if self._encoder is None or self._encoder[0] != name:
             self._encoder = None  # before the next one takes memory
@@ -88,7 +88,7 @@ class InputsReader:
         return self._encoder[1]
 
     def read_corpus(self, config: TrialConfig) -> Corpus:
-        """The tokenised data of a trial.
+        """Returns the tokenised data of a trial.
 
         A search may draw values together that no point of the space has together. What they read is read on the
         driver's node, by each process that needs it.
@@ -109,7 +109,7 @@ class InputsReader:
         return {name: self._tables[ref] for name, ref in refs.items()}
 
     def read_start(self, config: TrialConfig) -> dict[str, Tensor] | None:
-        """The starting weights of a trial, by the names in their files; None without."""
+        """Returns the starting weights of a trial, by the names in their files; None without."""
         if config.encoder.start_from is None:
             return None
         ref = self._stored.starts.get(start_key(config.encoder))
@@ -144,7 +144,7 @@ def to_arrays(weights: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
 
 
 def to_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """The memory of read-only arrays as tensors: models copy them into weights of their own."""
+    """Returns the memory of read-only arrays as tensors: models copy them into weights of their own."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -70,7 +70,8 @@ def read_trial_inputs(
 
 
 def prefixed_sources(config: TrialConfig, data_folder: Path) -> dict[TableKey, tuple[tuple[TableKey, RowSources], str]]:
-    """What each table that a configuration is trained and scored on is read from, and the prefix of its texts."""
+    """Returns what each table that a configuration is trained and scored on is read from, and the prefix of its
+    texts."""
     return {
         key: ((key, sources), config.tasks[config.task_of(key[0])].prefix)
         for key, sources in find_row_sources(config, data_folder).items()
@@ -78,7 +79,7 @@ def prefixed_sources(config: TrialConfig, data_folder: Path) -> dict[TableKey, t
 
 
 def data_key(config: TrialConfig) -> str:
-    """A hash of the settings that decide which word pieces a configuration reads from a data folder.
+    """Returns a hash of the settings that decide which word pieces a configuration reads from a data folder.
 
     Unlike `find_row_sources` it looks at no file, so that it is the same on nodes that have none of them.
     """
@@ -88,6 +89,6 @@ def data_key(config: TrialConfig) -> str:
 
 
 def start_key(config: EncoderConfig) -> StartKey:
-    """What names starting weights in a configuration that has them."""
+    """Returns what names starting weights in a configuration that has them."""
     assert config.start_from is not None
     return config.start_from, config.start_epoch

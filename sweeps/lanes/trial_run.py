@@ -99,7 +99,7 @@ def begin(run: TrialRun) -> tuple[int, bool]:
 
 
 def describe_parts(run: TrialRun, sizes: Sequence[int | None]) -> tuple[str, ...]:
-    """A note for each stage whose batches do not fit a GPU's memory at once."""
+    """Returns a note for each stage whose batches do not fit a GPU's memory at once."""
     configured = TrialConfig.from_json(str(run.assignment.trial["config"])).stages
     changed = [index for index, stage in enumerate(configured) if stage.micro_batch_size != sizes[index]]
     trial, rule = run.folder.trial_id, "the GPU's memory does not hold a batch at once"
@@ -184,7 +184,8 @@ def end_trial(run: TrialRun, status: TrialStatus, error: str | None) -> None:
 
 
 def start_of(assignment: Assignment, folder: TrialFolder, host: str) -> TrialStart:
-    """What `trial.json` says at the beginning of an attempt; that of an earlier one with its notes and environments."""
+    """Returns what `trial.json` says at the beginning of an attempt; that of an earlier one with its notes and
+    environments."""
     known = None
     with contextlib.suppress(ValueError):  # damaged: it is written again
         known = read_start(folder.root, folder.trial_id)
@@ -194,7 +195,7 @@ def start_of(assignment: Assignment, folder: TrialFolder, host: str) -> TrialSta
 
 
 def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
-    """How the objective is wrapped: by DistributedDataParallel if there are several workers."""
+    """Returns how the objective is wrapped: by DistributedDataParallel if there are several workers."""
     if num_workers() == 1:
         return lambda objective: objective
     devices = [device] if device.type == "cuda" else None
@@ -208,7 +209,7 @@ def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in one line, with its type unless its message is meant for users."""
+    """Returns an error in one line, with its type unless its message is meant for users."""
     place = line_of_method(error)
     text = first_line(error) if place is None else f"{first_line(error)} ({place})"
     return text if isinstance(error, ValueError | TrainingDiverged | DiskFull) else f"{type(error).__name__}: {text}"

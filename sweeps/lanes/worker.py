@@ -99,7 +99,7 @@ def run_lane(setup: LaneSetup) -> None:
 
 
 def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
-    """Why some of the lane's nodes do not share the storage with the driver, and their ids; None if all do."""
+    """Returns why some of the lane's nodes do not share the storage with the driver, and their ids; None if all do."""
     node, folder = ray.get_runtime_context().get_node_id(), setup.plan.options.folder
     is_apart = node != setup.inputs.node and local_path(folder) is not None
     fault = find_storage_fault(folder, setup.driver_id, setup.channel) if is_apart else None
@@ -111,7 +111,7 @@ def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
 
 
 def open_inputs(setup: LaneSetup) -> InputsReader:
-    """The inputs of the sweep, with those of the base read."""
+    """Returns the inputs of the sweep, with those of the base read."""
     reader = InputsReader(setup.inputs)
     reader.read_encoder(setup.plan.space.base)
     reader.read_corpus(setup.plan.space.base)
@@ -119,7 +119,7 @@ def open_inputs(setup: LaneSetup) -> InputsReader:
 
 
 def made_by_all(make: Callable[[], Made], errors: type[Exception]) -> tuple[Made | None, str | None]:
-    """What every worker makes; None and the message, if any of them cannot for one of these errors."""
+    """Returns what every worker makes; None and the message, if any of them cannot for one of these errors."""
     made, message = None, None
     try:
         made = make()
@@ -228,19 +228,19 @@ def record_unloaded(folder: TrialFolder, assignment: Assignment, status: TrialSt
 
 
 def is_of_storage(error: BaseException) -> bool:
-    """Whether a disk is the cause: it is full, read-only, broken or away."""
+    """Returns whether a disk is the cause: it is full, read-only, broken or away."""
     return isinstance(error, OSError | SafetensorError)
 
 
 def cause_of(error: BaseException, gpus_per_worker: float) -> ErrorCause:
-    """What an error that ends a worker comes from."""
+    """Returns what an error that ends a worker comes from."""
     if is_of_storage(error):
         return "storage"
     return "shared_gpu" if 0 < gpus_per_worker < 1 and is_out_of_memory(error) else "trial"
 
 
 def own_device(gpus_per_worker: float) -> torch.device:
-    """The device that this worker trains on."""
+    """Returns the device that this worker trains on."""
     if gpus_per_worker == 0:
         return torch.device("cpu")
     device: torch.device = get_device()

@@ -70,7 +70,7 @@ class TrialFolder:
 
 
 def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
-    """The folder of a trial of the sweep with these options."""
+    """Returns the folder of a trial of the sweep with these options."""
     in_background = options.gpus_per_worker > 0 or local_path(options.folder) is None
     states = StateFolder(
         path=states_path(options.folder, trial_id),
@@ -88,7 +88,8 @@ def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
 
 
 def states_path(sweep_folder: str, trial_id: str) -> fs.SubTreeFileSystem:
-    """The folder of a trial's states, opened with the client of its sweep: a URI of its own would get another one."""
+    """Returns the folder of a trial's states, opened with the client of its sweep: a URI of its own would get another
+    one."""
     return subfolder(open_folder(sweep_folder), f"trials/{trial_id}/{CHECKPOINT}")
 
 
@@ -130,14 +131,14 @@ def find_finished(folder: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> I
 
 
 def other_folder(folder: TrialFolder, sweep: str, trial_id: str) -> TrialFolder:
-    """The folder of another trial of the same storage."""
+    """Returns the folder of another trial of the same storage."""
     sweep_folder = join_location(split_location(folder.sweep_folder)[0], sweep)
     states = replace(folder.states, path=states_path(sweep_folder, trial_id))
     return replace(folder, sweep_folder=sweep_folder, trial_id=trial_id, states=states)
 
 
 def is_finished_at(folder: TrialFolder, cut: Cut) -> bool:
-    """Whether the trial's own folder records that it has finished at a cut."""
+    """Returns whether the trial's own folder records that it has finished at a cut."""
     try:
         end = read_end(folder.root, folder.trial_id)
     except ValueError:
@@ -154,7 +155,7 @@ def best_names(folder: TrialFolder) -> set[str]:
 
 
 def is_whole(folder: TrialFolder, cut: Cut, names: Sequence[str]) -> bool:
-    """Whether a finished trial has all its epochs and best weights up to a cut, undamaged."""
+    """Returns whether a finished trial has all its epochs and best weights up to a cut, undamaged."""
     try:
         best = check_best(folder.states)
         for epoch in range(1, cut.total_epochs + 1):

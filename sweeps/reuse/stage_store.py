@@ -71,7 +71,7 @@ class Stage:
 
 
 def stage_store(options: SweepOptions) -> StageStore | None:
-    """The storage's stage store; None if nothing is reused."""
+    """Returns the storage's stage store; None if nothing is reused."""
     folder = join_location(options.shared_folder, STORE_FOLDER)
     return StageStore(folder=folder, keep_bytes=options.keep_bytes) if options.reuse else None
 
@@ -122,7 +122,7 @@ def store_stage(
 
 
 def find_stage(store: StageStore, key: str) -> Stage | None:
-    """A stage of the store, which is used now; its files are not checked. None if it is missing or damaged."""
+    """Returns a stage of the store, which is used now; its files are not checked. None if it is missing or damaged."""
     if store.keep_bytes == 0:
         return None
     stage = read_stage(store.root, key_folder(key))
@@ -132,12 +132,12 @@ def find_stage(store: StageStore, key: str) -> Stage | None:
 
 
 def stage_files(store: StageStore, key: str, stage: Stage) -> fs.SubTreeFileSystem:
-    """The folder of a stage's files, which must not be written into."""
+    """Returns the folder of a stage's files, which must not be written into."""
     return subfolder(store.root, f"{key_folder(key)}/{stage.folder}")
 
 
 def has_stage(store: StageStore, key: str) -> bool:
-    """Whether a stage is stored; its files are not checked."""
+    """Returns whether a stage is stored; its files are not checked."""
     return store.keep_bytes != 0 and is_file(store.root, f"{key_folder(key)}/{STAGE_FILE}")
 
 
@@ -176,13 +176,14 @@ def evict(store: StageStore, num_bytes: int) -> None:
 
 
 def last_change(infos: Iterable[fs.FileInfo], path: str | None = None) -> float:
-    """The last change of some files, or of the one at `path` among them, in seconds since 1970; 0 without one."""
+    """Returns the last change of some files, or of the one at `path` among them, in seconds since 1970; 0 without
+    one."""
     times = (info.mtime for info in infos if path in (None, info.path))
     return max((found.timestamp() for found in times if found is not None), default=0.0)
 
 
 def read_stage(root: fs.SubTreeFileSystem, key: str) -> Stage | None:
-    """The content of a `stage.json`; None if it is missing or damaged."""
+    """Returns the content of a `stage.json`; None if it is missing or damaged."""
     try:
         content = json.loads(read_bytes(root, f"{key}/{STAGE_FILE}"))
         if content.pop("checksum") != checksum_of(content) or content.pop("version") != STAGE_VERSION:
@@ -193,7 +194,7 @@ def read_stage(root: fs.SubTreeFileSystem, key: str) -> Stage | None:
 
 
 def key_folder(key: str) -> str:
-    """The folder of a key."""
+    """Returns the folder of a key."""
     assert KEY.fullmatch(key), f"a stage's key must be 64 hex digits, got {key!r}"
     return key
 

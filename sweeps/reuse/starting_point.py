@@ -120,7 +120,7 @@ def prepare_starting_point(
 
 
 def own_starting_point(folder: TrialFolder, start: TrialStart, config: TrialConfig, origin: Origin) -> StartingPoint:
-    """The trial's own newest state that can be used; newer ones are set aside, and notes say why."""
+    """Returns the trial's own newest state that can be used; newer ones are set aside, and notes say why."""
     notes: list[str] = []
     whole = num_whole_epochs(folder, notes)
     for name in saved_states(folder.states):
@@ -192,7 +192,7 @@ def own_work(folder: TrialFolder, own: StartingPoint) -> tuple[int, float]:
 
 
 def whole_stage(store: StageStore, key: str) -> Stage | None:
-    """A stage of the store if all its files are there and undamaged; otherwise it is removed."""
+    """Returns a stage of the store if all its files are there and undamaged; otherwise it is removed."""
     stage = find_stage(store, key)
     if stage is None:
         return None

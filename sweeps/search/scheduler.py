@@ -30,7 +30,7 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
         super().on_trial_add(tune_controller, SimpleNamespace(trial_id=trial.config["trial"]["trial_id"]))
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:  # noqa: ARG002
-        """The decision after a report; the last report enters the rungs like any other."""
+        """Returns the decision after a report; the last report enters the rungs like any other."""
         if trial.config["trial"]["replicate"] > 0:
             return str(TrialScheduler.CONTINUE)
         decision = self._decide(trial.config["trial"]["trial_id"], result["epoch"], result["best"])
@@ -50,7 +50,7 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
 def make_scheduler(
     plan: SweepPlan, reported: Mapping[str, Sequence[tuple[int, float]]] | None = None
 ) -> TrialScheduler:
-    """The scheduler of a sweep. It counts epochs with an overall score.
+    """Returns the scheduler of a sweep. It counts epochs with an overall score.
 
     `reported` are the scored epochs and best scores so far of a resumed sweep's trials, replicates aside, by trial id.
     """

@@ -81,7 +81,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
                 self._add_ended(one)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next trial for Tune; None if it must wait, FINISHED if there is no more."""
+        """Returns the next trial for Tune; None if it must wait, FINISHED if there is no more."""
         if self._is_stopped:
             return str(Searcher.FINISHED)
         if len(self._running) >= self.max_live:
@@ -135,7 +135,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
     def _next_trial(self) -> Trial | None:
-        """The trial to start now, sampled if need be; None if there is none, or each needs a stage in training.
+        """Returns the trial to start now, sampled if need be; None if there is none, or each needs a stage in training.
 
         Replicates of complete configurations come first. In a race one round follows another, and in a round those
         come first that are likely to stay: the next round begins before it is decided who leaves.
@@ -152,20 +152,22 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             self._sample()
 
     def _awaits_decision(self) -> bool:
-        """Whether a race is about to decide, so that it is not known yet whether there are more trials."""
+        """Returns whether a race is about to decide, so that it is not known yet whether there are more trials."""
         return self._is_decision_due(record for one in self._known.values() for record in one.records.values())
 
     def _is_first(self, pair: tuple[int, int]) -> bool:
-        """Whether a trial, by number and replicate, is no replicate of a complete configuration."""
+        """Returns whether a trial, by number and replicate, is no replicate of a complete configuration."""
         return pair[1] == 0 or not self._known[pair[0]].is_complete
 
     def _raced_late(self, pair: tuple[int, int]) -> tuple[int, float]:
-        """What orders the trials of a race: the replicate, then the configuration's mean score, the highest first."""
+        """Returns what orders the trials of a race: the replicate, then the configuration's mean score, the highest
+        first."""
         metric, completed = self._plan.space.metric, self._known[pair[0]].completed(self._plan.options.replicates)
         return pair[1], -mean_score(completed, metric) if completed else 0.0
 
     def _choose(self, waiting: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-        """The one of some trials, by number and replicate, that starts now; None if each needs a stage in training."""
+        """Returns the one of some trials, by number and replicate, that starts now; None if each needs a stage in
+        training."""
         index = self.order.choose([self._stage_keys_of(*pair) for pair in waiting])
         return None if index is None else waiting[index]
 
@@ -179,12 +181,12 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         return early if self._plan.options.until_decided is None else sorted(early, key=self._raced_late)
 
     def _not_running(self, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Those of some trials, by number and replicate, that do not run."""
+        """Returns those of some trials, by number and replicate, that do not run."""
         running = {(trial.number, trial.replicate) for trial in self._running.values()}
         return [pair for pair in pairs if pair not in running]
 
     def _trial(self, number: int, replicate: int) -> Trial:
-        """A trial of a known configuration."""
+        """Returns a trial of a known configuration."""
         if (number, replicate) not in self._trials:
             self._trials[number, replicate] = self._known[number].make_trial(self._plan.space, replicate)
         return self._trials[number, replicate]
@@ -210,7 +212,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._begin(self._known[number], trial)
 
     def _is_further(self, replicate: int) -> bool:
-        """Whether a replicate is one of those that only the best configurations get."""
+        """Returns whether a replicate is one of those that only the best configurations get."""
         return replicate >= self._plan.options.common_replicates
 
     def _common_left(self, one: KnownConfiguration) -> list[int]:
@@ -253,7 +255,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         )
 
     def _end_of(self, one: KnownConfiguration) -> tuple[TrialState, float | None, list[TrialRecord]]:
-        """How a configuration ended, the mean of its trials' best scores if it completed, and the trials that count."""
+        """Returns how a configuration ended, the mean of its trials' best scores if it completed, and the trials that
+        count."""
         completed = one.completed(self._plan.options.common_replicates)
         if completed:
             return TrialState.COMPLETE, mean_score(completed, self._plan.space.metric), completed
@@ -262,11 +265,11 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
 
 def best_scores(result: Mapping[str, Any]) -> dict[str, float]:
-    """The highest scores by task and overall that Tune got from a trial."""
+    """Returns the highest scores by task and overall that Tune got from a trial."""
     found = {name: value for name, value in result.items() if name.startswith(BEST_PREFIX)}
     return {name.removeprefix(BEST_PREFIX): value for name, value in found.items()}
 
 
 def scores_of(records: Sequence[TrialRecord]) -> list[Mapping[str, float]]:
-    """The highest scores of each of some trials, without those that failed or have none."""
+    """Returns the highest scores of each of some trials, without those that failed or have none."""
     return [record.best for record in records if record.best and record.status != "failed"]

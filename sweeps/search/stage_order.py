@@ -28,13 +28,13 @@ NOTHING_SHARED = StageKeys(ends=(), epochs=(), cuts=frozenset())
 
 
 def find_stage_keys(config: TrialConfig, data_folder: Path, num_workers: int) -> StageKeys:
-    """The keys of a trial by its configuration alone: nothing is loaded, so they hold for one sweep only."""
+    """Returns the keys of a trial by its configuration alone: nothing is loaded, so they hold for one sweep only."""
     num_rows = dict.fromkeys(config.train_sets, 1)  # how long stages are does not matter here
     return stage_keys_of(find_cuts(config, data_folder, num_workers, num_rows))
 
 
 def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows: Mapping[str, int]) -> list[Cut]:
-    """Every cut of a trial, first to last, with keys that hold for one sweep only.
+    """Returns every cut of a trial, first to last, with keys that hold for one sweep only.
 
     `num_rows` are the train rows of every set that some stage draws from.
     """
@@ -49,7 +49,7 @@ def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows
 
 
 def stage_keys_of(cuts: Sequence[Cut]) -> StageKeys:
-    """The keys of a trial with these cuts."""
+    """Returns the keys of a trial with these cuts."""
     ends = [cut for cut in cuts if cut.is_end]
     return StageKeys(
         ends=tuple(cut.key for cut in ends),
@@ -68,7 +68,7 @@ class StageOrder:
     """Keys of stages that are in the store or that no trial need wait for."""
 
     def choose(self, trials: Sequence[StageKeys]) -> int | None:
-        """The index of the trial to start now; None if each of them needs a stage that is being trained.
+        """Returns the index of the trial to start now; None if each of them needs a stage that is being trained.
 
         A trial starts before those that continue from its end. Next come those with the fewest stages left to train,
         then those that train the stage that most trials wait for, then the order as given.
@@ -116,5 +116,5 @@ class StageOrder:
 
 
 def continues_another(trial: StageKeys, by_last_end: Mapping[str, StageKeys]) -> bool:
-    """Whether another trial ends at a cut of this one, which is longer."""
+    """Returns whether another trial ends at a cut of this one, which is longer."""
     return any(trial.ends[-1] not in by_last_end[key].cuts for key in trial.cuts & by_last_end.keys())

@@ -43,7 +43,7 @@ FOLDER_ATTRIBUTE = "folder"
 
 
 def open_study(journal: Path, name: str, metric: str, folder: str) -> optuna.Study:
-    """A new study with a journal, a file on this machine, which `optuna-dashboard` opens.
+    """Returns a new study with a journal, a file on this machine, which `optuna-dashboard` opens.
 
     An earlier journal is replaced: what it knew, the folders of the trials know better. So is the lock that a kill may
     have left, for which Optuna would wait half a minute.
@@ -60,7 +60,7 @@ def open_study(journal: Path, name: str, metric: str, folder: str) -> optuna.Stu
 
 
 def journal_path(folder: str, scratch: Path) -> Path:
-    """The journal of a sweep: in its folder, or in the driver's `scratch` where the folder is in a bucket.
+    """Returns the journal of a sweep: in its folder, or in the driver's `scratch` where the folder is in a bucket.
 
     From there `save_journal` copies it.
     """
@@ -74,7 +74,7 @@ def save_journal(folder: str, journal: Path) -> None:
 
 
 def has_dashboard() -> bool:
-    """Whether `optuna-dashboard` is installed, whose notes are an addition of its own to a study."""
+    """Returns whether `optuna-dashboard` is installed, whose notes are an addition of its own to a study."""
     return importlib.util.find_spec("optuna_dashboard") is not None
 
 
@@ -100,7 +100,7 @@ def note_answer(folder: str, answer: str) -> None:
 
 
 def trial_attributes(study: optuna.Study, number: int) -> dict[str, Any]:
-    """What a dashboard shows of every configuration."""
+    """Returns what a dashboard shows of every configuration."""
     first = trial_id_of(number, 0)
     folder = join_location(study.user_attrs[FOLDER_ATTRIBUTE], "trials", first)
     return {NUMBER_ATTRIBUTE: number, TRIALS_ATTRIBUTE: first, FOLDER_ATTRIBUTE: folder}
@@ -119,7 +119,7 @@ def describe_end(trial: optuna.Trial, trial_ids: Sequence[str], scores: Sequence
 
 
 def end_attributes(trial_ids: Sequence[str], scores: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """What a dashboard shows of a configuration that has ended; arguments as of `describe_end`."""
+    """Returns what a dashboard shows of a configuration that has ended; arguments as of `describe_end`."""
     means = {}
     for name in scores[0] if scores else ():
         found = [own[name] for own in scores if name in own]
@@ -168,7 +168,7 @@ def add_ended(
 
 
 def distribution_of(item: Range) -> BaseDistribution:
-    """What Optuna knows of a searched range."""
+    """Returns what Optuna knows of a searched range."""
     if isinstance(item, Float):
         return FloatDistribution(item.low, item.high, log=item.log)
     if isinstance(item, Int):
@@ -177,7 +177,7 @@ def distribution_of(item: Range) -> BaseDistribution:
 
 
 def domain_of(space: SearchSpace, search: str) -> dict[SearchKey, Range]:
-    """What is sampled from: the grid's values for a grid, the ranges otherwise."""
+    """Returns what is sampled from: the grid's values for a grid, the ranges otherwise."""
     if search == "grid":
         return {key: Choice(values=tuple(values)) for key, values in space.grid.items()}
     return search_domain(space)
@@ -215,24 +215,24 @@ def ask_known(
 
 
 def is_set(params: Mapping[str, Any], key: SearchKey) -> bool:
-    """Whether a searched key has a value."""
+    """Returns whether a searched key has a value."""
     return key in params if isinstance(key, str) else key[0] in params
 
 
 def value_at(params: Mapping[str, Any], key: SearchKey) -> Any:
-    """The value of a searched key: one, or a tuple of those that vary together."""
+    """Returns the value of a searched key: one, or a tuple of those that vary together."""
     return params[key] if isinstance(key, str) else tuple(params[part] for part in key)
 
 
 def sampler_for(search: str, seed: int, number: int) -> BaseSampler:
-    """The sampler of one configuration. For a grid, whose points are enqueued, any will do."""
+    """Returns the sampler of one configuration. For a grid, whose points are enqueued, any will do."""
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     sampler_seed = int.from_bytes(digest[:4], "big")
     return TPESampler(seed=sampler_seed) if search == "tpe" else RandomSampler(seed=sampler_seed)
 
 
 def suggest_value(trial: optuna.Trial, title: str, item: Range) -> Any:
-    """One key's value, sampled by Optuna."""
+    """Returns one key's value, sampled by Optuna."""
     if isinstance(item, Float):
         return trial.suggest_float(title, item.low, item.high, log=item.log)
     if isinstance(item, Int):
@@ -242,5 +242,5 @@ def suggest_value(trial: optuna.Trial, title: str, item: Range) -> Any:
 
 
 def as_choice(value: Any) -> bool | int | float | str | None:
-    """A value as a categorical choice in Optuna: a scalar as it is, anything else as JSON."""
+    """Returns a value as a categorical choice in Optuna: a scalar as it is, anything else as JSON."""
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value)

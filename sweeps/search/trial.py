@@ -31,7 +31,7 @@ class Trial:
         return trial_id_of(self.number, self.replicate)
 
     def describe(self) -> dict[str, Any]:
-        """The trial as plain data, for Tune, the channel, `trial.json` and its record."""
+        """Returns the trial as plain data, for Tune, the channel, `trial.json` and its record."""
         return {
             "trial_id": self.trial_id,
             "number": self.number,
@@ -44,18 +44,18 @@ class Trial:
 
 
 def trial_id_of(number: int, replicate: int) -> str:
-    """A trial's id, e.g. `0003-r0`."""
+    """Returns a trial's id, e.g. `0003-r0`."""
     return f"{number:04d}-r{replicate}"
 
 
 def make_trial(space: SearchSpace, number: int, replicate: int, params: Mapping[str, Any]) -> Trial:
-    """A trial of the configuration with these searched values."""
+    """Returns a trial of the configuration with these searched values."""
     config = trial_config(space, params).override({"replicate": replicate})
     return Trial(number=number, replicate=replicate, params=dict(params), config=config)
 
 
 def queued_record(trial: Trial) -> TrialRecord:
-    """The record of a trial that has not begun."""
+    """Returns the record of a trial that has not begun."""
     return TrialRecord(**trial.describe())
 
 
@@ -85,7 +85,8 @@ class KnownConfiguration:
         return [one for one in every if one not in self.records or self.records[one].status in UNFINISHED]
 
     def make_trial(self, space: SearchSpace, replicate: int) -> Trial:
-        """One of its trials: as it is on record, which a space that has changed since does not change, or a new one."""
+        """Returns one of its trials: as it is on record, which a space that has changed since does not change, or a new
+        one."""
         own = self.records.get(replicate)
         if own is None:
             return make_trial(space, self.number, replicate, self.params)
@@ -95,7 +96,7 @@ class KnownConfiguration:
 
 
 def known_configurations(plan: SweepPlan, records: Iterable[TrialRecord]) -> dict[int, KnownConfiguration]:
-    """The configurations of a grid, and of any other sweep those on record, by number and in its order."""
+    """Returns the configurations of a grid, and of any other sweep those on record, by number and in its order."""
     points = grid_trials(plan.space) if plan.options.search == "grid" else []
     found = {
         number: KnownConfiguration(number=number, params=params, records={}) for number, params in enumerate(points)
@@ -125,7 +126,7 @@ def left_to_run(
 
 
 def most_replicates(options: SweepOptions, race: RaceRecord | None, number: int) -> int:
-    """The replicates that a configuration gets at most."""
+    """Returns the replicates that a configuration gets at most."""
     if race is None:
         return options.replicates
     return race.left_at.get(number, race.num_rounds if race.end else options.replicates)
@@ -151,7 +152,8 @@ def choose_by_options(
     metric: str,
     race: RaceRecord | None,
 ) -> list[int]:
-    """The configurations that get further replicates, as `choose_replicated`; arguments of `num_expected_trials`."""
+    """Returns the configurations that get further replicates, as `choose_replicated`; arguments of
+    `num_expected_trials`."""
     return choose_replicated(
         records,
         race,
@@ -169,7 +171,7 @@ def num_expected_trials(
     metric: str,
     race: RaceRecord | None = None,
 ) -> int:
-    """The number of trials that a sweep will have had at its end, by what is on record.
+    """Returns the number of trials that a sweep will have had at its end, by what is on record.
 
     After a first trial that was pruned or failed no replicates begin; those that had begun before count. The rounds of
     a race are those that its last decision expects, and at most before its first one; configurations that have joined

@@ -54,11 +54,11 @@ class SweepStopper(tune.Stopper):  # type: ignore[misc]
         self._is_stopped.set()
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:  # noqa: ARG002
-        """Whether a trial stops after a report: that is the scheduler's verdict alone."""
+        """Returns whether a trial stops after a report: that is the scheduler's verdict alone."""
         return False
 
     def stop_all(self) -> bool:
-        """Whether Tune ends."""
+        """Returns whether Tune ends."""
         return self._is_stopped.is_set()
 
     def __getstate__(self) -> dict[str, Any]:

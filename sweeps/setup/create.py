@@ -75,7 +75,7 @@ def discard_unstarted(folder: str) -> None:
 
 
 def first_look(plan: SweepPlan) -> dict[str, int | None]:
-    """What the first look at a sweep sees: the trainings that its command declares before it starts.
+    """Returns what the first look at a sweep sees: the trainings that its command declares before it starts.
 
     A race declares none: it looks after every round.
     """
@@ -86,7 +86,7 @@ def first_look(plan: SweepPlan) -> dict[str, int | None]:
 def sweep_info(
     plan: SweepPlan, inputs: SweepInputs, encoders: Mapping[str, str], arguments: Sequence[str]
 ) -> dict[str, Any]:
-    """The content of `sweep.json`, without its schema version: everything that the results depend on.
+    """Returns the content of `sweep.json`, without its schema version: everything that the results depend on.
 
     `encoders` are the fingerprints by name, that of the base's encoder first.
     """

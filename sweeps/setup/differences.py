@@ -10,7 +10,7 @@ MAX_VALUE_LENGTH = 60
 
 
 def differences(key: str, before: Any, now: Any) -> Iterator[str]:
-    """The differences between two trees of plain data, a text for each leaf; `key` is the dotted key of both."""
+    """Yields the differences between two trees of plain data, a text for each leaf; `key` is the dotted key of both."""
     before, now = stages_by_number(before), stages_by_number(now)
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for name in {**before, **now}:
@@ -26,7 +26,7 @@ def differences(key: str, before: Any, now: Any) -> Iterator[str]:
 
 
 def stages_by_number(value: Any) -> Any:
-    """A list of mappings, such as a plan's stages, as a mapping by number; anything else as it is."""
+    """Returns a list of mappings, such as a plan's stages, as a mapping by number; anything else as it is."""
     is_plan = isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
     return {str(number): item for number, item in enumerate(value)} if is_plan else value
 
@@ -38,7 +38,7 @@ def listed(differences: Sequence[str]) -> str:
 
 
 def describe_change(before: Any, now: Any) -> str:
-    """How a leaf has changed; of long lists only the added and removed items."""
+    """Returns how a leaf has changed; of long lists only the added and removed items."""
     are_lists = isinstance(before, list) and isinstance(now, list)
     if not are_lists or max(len(text_of(before)), len(text_of(now))) <= MAX_VALUE_LENGTH:
         return f"was {shortened_text(before)}, is {shortened_text(now)}"

@@ -65,7 +65,7 @@ def disk_need(
     options: SweepOptions,
     num_concurrent: int,
 ) -> DiskNeed:
-    """The most bytes that a sweep's folder and its stages in the store need.
+    """Returns the most bytes that a sweep's folder and its stages in the store need.
 
     Stages of other sweeps in the store are not considered.
 
@@ -91,7 +91,7 @@ def num_scores(config: TrialConfig) -> int:
 
 
 def num_best(config: TrialConfig, epochs: int) -> int:
-    """The most of the first epochs that are best by some score."""
+    """Returns the most of the first epochs that are best by some score."""
     return min(num_scores(config), sum(epoch <= epochs for epoch, _ in scored_epochs(config)))
 
 
@@ -137,7 +137,8 @@ def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> i
 
 
 def describe_disk(need: DiskNeed, free: int | None, num_concurrent: int) -> list[str]:
-    """The most disk that the sweep needs, and a warning if that is more than is free, which is None for a bucket."""
+    """Returns the most disk that the sweep needs, and a warning if that is more than is free, which is None for a
+    bucket."""
     running = "a running trial" if num_concurrent == 1 else f"{num_concurrent} running trials"
     weights, stages, states, records = map(decimal, (need.weights, need.stages, need.states, need.records))
     parts = f"best weights {weights}, kept stages {stages}, states of {running} {states}, predictions {records}"

@@ -29,7 +29,7 @@ def check_encoders_fit(options: SweepOptions, inputs: SweepInputs, encoders: Map
 
 
 def describe_families(encoders: Iterable[PretrainedEncoder]) -> list[str]:
-    """A warning for each family of encoders that nobody has tried; empty for the others."""
+    """Returns a warning for each family of encoders that nobody has tried; empty for the others."""
     unknown = {own.config.model_type: None for own in encoders if own.config.model_type not in TRIED_FAMILIES}
     return [
         f"Warning: encoders of the family {family} have not been tried with every feature, as those of "

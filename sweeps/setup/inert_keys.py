@@ -48,7 +48,7 @@ def points_by_context(space: SearchSpace, key: SearchKey) -> Iterator[list[KeyVa
 
 
 def train_the_same(space: SearchSpace, points: Sequence[KeyValues]) -> bool:
-    """Whether all points that give a configuration train the same."""
+    """Returns whether all points that give a configuration train the same."""
     found = set()
     for point in points:
         try:
@@ -59,7 +59,7 @@ def train_the_same(space: SearchSpace, points: Sequence[KeyValues]) -> bool:
 
 
 def trained_settings(config: TrialConfig) -> str:
-    """A digest of everything that can affect a trial's result, apart from the content of files."""
+    """Returns a digest of everything that can affect a trial's result, apart from the content of files."""
     plain = config if config.precision != "auto" else replace(config, precision="fp32")
     last = len(config.stages) - 1
     settings = effective_settings(plain, last, config.stages[last].epochs)

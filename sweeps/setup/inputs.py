@@ -151,7 +151,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
 
 
 def find_methods(options: SweepOptions) -> Methods:
-    """The methods that configurations may name; of a resumed sweep, those of the files as it began with."""
+    """Returns the methods that configurations may name; of a resumed sweep, those of the files as it began with."""
     if options.resume:
         return methods_of_tree(read_sweep(options.folder)["base"])
     methods = read_methods(options.methods)
@@ -160,14 +160,15 @@ def find_methods(options: SweepOptions) -> Methods:
 
 
 def find_definitions(options: SweepOptions, methods: Methods) -> Mapping[str, Task]:
-    """The definitions of the tasks that the data has; of a resumed sweep, those that it began with."""
+    """Returns the definitions of the tasks that the data has; of a resumed sweep, those that it began with."""
     if options.resume:
         return sweep_tasks(read_sweep(options.folder))
     return data_tasks(options.data, methods.own_metrics)
 
 
 def as_begun(space: SearchSpace, options: SweepOptions) -> SearchSpace:
-    """A resumed sweep's space with the precision that it began with in place of `auto`, and present definitions."""
+    """Returns a resumed sweep's space with the precision that it began with in place of `auto`, and present
+    definitions."""
     space = with_present_definitions(space, options.data)
     if space.base.precision != "auto":
         return space
@@ -176,7 +177,7 @@ def as_begun(space: SearchSpace, options: SweepOptions) -> SearchSpace:
 
 
 def with_present_definitions(space: SearchSpace, folder: Path | None) -> SearchSpace:
-    """A resumed sweep's space with the definitions that the data has now of the tasks that it trains.
+    """Returns a resumed sweep's space with the definitions that the data has now of the tasks that it trains.
 
     These may have another title and other files, whose rows are compared. Other tasks stay as the sweep began with.
 
@@ -194,7 +195,7 @@ def with_present_definitions(space: SearchSpace, folder: Path | None) -> SearchS
 
 
 def comparable(task: Task) -> dict[str, Any]:
-    """A task's definition as a tree, without its title and the paths of its files, which change no trial."""
+    """Returns a task's definition as a tree, without its title and the paths of its files, which change no trial."""
     tree: dict[str, Any] = to_dict(task)
     del tree["title"]
     if task.files is not None:
@@ -207,7 +208,7 @@ def comparable(task: Task) -> dict[str, Any]:
 def read_space(
     options: SweepOptions, tasks: Mapping[str, Task], methods: Methods
 ) -> tuple[SearchSpace | None, bytes | None]:
-    """The space of --space for the data's tasks, and the content of its file unless it is built in.
+    """Returns the space of --space for the data's tasks, and the content of its file unless it is built in.
 
     Of a resumed sweep it is the file's copy that is read.
     """
@@ -245,7 +246,7 @@ def first_tables(
 
 
 def inputs_fingerprint(tables: Mapping[TableKey, Table], others: Mapping[tuple[TableKey, RowSources], Table]) -> str:
-    """The fingerprint of all tables."""
+    """Returns the fingerprint of all tables."""
     further = sorted(content_fingerprint({key: table}) for (key, _), table in others.items())
     fingerprint = content_fingerprint(tables)
     return hash_of([fingerprint, *further]) if further else fingerprint
@@ -254,7 +255,7 @@ def inputs_fingerprint(tables: Mapping[TableKey, Table], others: Mapping[tuple[T
 def table_fingerprints(
     tables: Mapping[TableKey, Table], others: Mapping[tuple[TableKey, RowSources], Table]
 ) -> dict[str, str]:
-    """The fingerprint of each table, by its name as in `SweepInputs.fingerprints`."""
+    """Returns the fingerprint of each table, by its name as in `SweepInputs.fingerprints`."""
     named = {"-".join(key): (key, table) for key, table in tables.items()}
     for (key, sources), table in others.items():
         named[f"{'-'.join(key)} ({describe_sources(sources)})"] = key, table
@@ -286,8 +287,8 @@ def check_changes(options: SweepOptions, base: TrialConfig, space: SearchSpace |
 
 
 def sets_searched(key: str, searched: str) -> bool:
-    """Whether a key of --set changes a key that is searched; `stages.*.KEY` is set within a whole list of stages, but
-    not within a single stage of it."""
+    """Returns whether a key of --set changes a key that is searched; `stages.*.KEY` is set within a whole list of
+    stages, but not within a single stage of it."""
     if key.startswith(ALL_STAGES_PREFIX):
         is_single_stage = searched.count(".") == 1 and searched.startswith("stages.")
         return is_single_stage or fnmatchcase(searched, key)
@@ -295,8 +296,8 @@ def sets_searched(key: str, searched: str) -> bool:
 
 
 def with_searched_encoder(options: SweepOptions, base: TrialConfig, space: SearchSpace | None) -> SweepOptions:
-    """The options with an encoder for the base configuration, where encoders are searched: its own one if it is among
-    them, else the first; ValueError if one is given beside them.
+    """Returns the options with an encoder for the base configuration, where encoders are searched: its own one if it is
+    among them, else the first; ValueError if one is given beside them.
 
     `space` is the one of --space.
     """
@@ -311,7 +312,7 @@ def with_searched_encoder(options: SweepOptions, base: TrialConfig, space: Searc
 
 
 def find_sources(options: SweepOptions, base: TrialConfig, name: str) -> tuple[Path, str, tuple[str, ...]]:
-    """The data folder, the encoder's hub name or folder, and notes to print about the demonstration's.
+    """Returns the data folder, the encoder's hub name or folder, and notes to print about the demonstration's.
 
     `name` is that of the settings in `base`.
     """
@@ -335,7 +336,7 @@ def writing_to(place: str) -> Iterator[None]:
 
 
 def configure(space: SearchSpace | None, base: TrialConfig, encoder: str, options: SweepOptions) -> SearchSpace:
-    """The space to search: --vary's, or that of --space, `space`, with what `change_base` makes of its base.
+    """Returns the space to search: --vary's, or that of --space, `space`, with what `change_base` makes of its base.
 
     Raises:
         ValueError: --set or --vary has an unknown key or a wrong value, or the search does not suit the space.
@@ -354,12 +355,12 @@ def configure(space: SearchSpace | None, base: TrialConfig, encoder: str, option
 
 
 def is_demonstration(options: SweepOptions) -> bool:
-    """Whether the demonstration's data and encoder are used."""
+    """Returns whether the demonstration's data and encoder are used."""
     return options.data is None and options.encoder is None
 
 
 def change_base(base: TrialConfig, encoder: str, options: SweepOptions) -> TrialConfig:
-    """A base configuration with the demonstration's overrides, encoder, seed, --hold-out and --set."""
+    """Returns a base configuration with the demonstration's overrides, encoder, seed, --hold-out and --set."""
     base = base.override(demo_overrides(base)) if is_demonstration(options) else base
     given = {"encoder.name": encoder, "seed": options.seed, "data.hold_out": options.hold_out}
     base = base.override(given)
@@ -378,12 +379,12 @@ def expand_keys(changes: Mapping[str, str], base: TrialConfig) -> dict[str, str]
 
 
 def short_grid(space: SearchSpace) -> Grid:
-    """The space's grid for the demonstration, in which plans are short."""
+    """Returns the space's grid for the demonstration, in which plans are short."""
     return change_plans(space, lambda config: demo_stages(config.stages))
 
 
 def set_stages(space: SearchSpace, changes: Mapping[str, str]) -> SearchSpace:
-    """The space with what `changes`, those of --set, set in every stage, in its searched whole stages too.
+    """Returns the space with what `changes`, those of --set, set in every stage, in its searched whole stages too.
 
     Raises:
         ValueError: a value does not suit a searched plan.
@@ -400,8 +401,8 @@ def set_stages(space: SearchSpace, changes: Mapping[str, str]) -> SearchSpace:
 
 
 def change_plans(space: SearchSpace, change: Callable[[TrialConfig], tuple[StageConfig, ...]]) -> Grid:
-    """The space's grid, in which whole stages that a name stands for are those that `change` makes of a configuration
-    with the name's overrides; ValueError names it."""
+    """Returns the space's grid, in which whole stages that a name stands for are those that `change` makes of a
+    configuration with the name's overrides; ValueError names it."""
     grid, tasks = dict(space.grid), space.base.active_tasks
     for key, named in space.grid.items():
         plans = {}
@@ -418,5 +419,5 @@ def change_plans(space: SearchSpace, change: Callable[[TrialConfig], tuple[Stage
 
 
 def planned_configs(options: SweepOptions, space: SearchSpace) -> list[TrialConfig]:
-    """One configuration per trial: those of the grid, or the base for each that is yet to be sampled."""
+    """Returns one configuration per trial: those of the grid, or the base for each that is yet to be sampled."""
     return grid_configs(space) if options.num_drawn is None else [space.base] * options.num_drawn

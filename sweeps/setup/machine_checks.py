@@ -17,7 +17,8 @@ def check_machine(options: SweepOptions) -> None:
 
 
 def use_gpus(options: SweepOptions) -> SweepOptions:
-    """The options where --gpus-per-worker is left out: a GPU for each worker if there are as many, otherwise none.
+    """Returns the options where --gpus-per-worker is left out: a GPU for each worker if there are as many, otherwise
+    none.
 
     Raises:
         ValueError: there is no cluster at the address.
@@ -38,7 +39,7 @@ def count_gpus(address: str | None) -> int:
 
 
 def describe_gpus(options: SweepOptions) -> str:
-    """How many GPUs a worker has, and of how many this machine has."""
+    """Returns how many GPUs a worker has, and of how many this machine has."""
     line = f"GPUs per worker: {options.gpus_as_typed}"
     if options.address is not None:
         return f"{line} (--gpus-per-worker changes it)"

@@ -49,7 +49,8 @@ def pack_gpus(
     encoders: Mapping[str, PretrainedEncoder],
     num_trials: int,
 ) -> tuple[SweepOptions, str]:
-    """The options with a number in place of `--gpus-per-worker auto`, as measured on one GPU, and a line that says so.
+    """Returns the options with a number in place of `--gpus-per-worker auto`, as measured on one GPU, and a line that
+    says so.
 
     `encoders` are by their names in `configs`; `num_trials` is how many may run at a time.
 
@@ -93,7 +94,7 @@ def measure(
 
 
 def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:
-    """One configuration of each kind that may need another amount of memory."""
+    """Returns one configuration of each kind that may need another amount of memory."""
     kinds: dict[Any, TrialConfig] = {}
     for config in configs:
         methods = (
@@ -139,7 +140,8 @@ def train_shortly(config: TrialConfig, encoder: PretrainedEncoder, device: torch
 
 
 def longest_texts(config: TrialConfig, encoder: PretrainedEncoder) -> Corpus:
-    """A corpus of texts of `encoder.max_length`: a batch of train rows of each set and of dev rows of each task."""
+    """Returns a corpus of texts of `encoder.max_length`: a batch of train rows of each set and of dev rows of each
+    task."""
     rows: Mapping[tuple[str, str], int] = {
         **{(name, "train"): config.batch_size_of(name) for name in config.train_sets},
         **{(task, "dev"): config.evaluation.batch_size for task in config.active_tasks},

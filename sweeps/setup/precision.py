@@ -13,7 +13,7 @@ from sweeps.setup.inputs import SweepInputs
 
 
 def fit_encoders(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]) -> SweepInputs:
-    """The inputs with a precision in place of `auto`, with which every point of the space fits its encoder.
+    """Returns the inputs with a precision in place of `auto`, with which every point of the space fits its encoder.
 
     It is bf16 where every machine that trains has instructions for it and no trial and no step with any of the encoders
     refuses it. All encoders have the same, so that it explains no difference between them.
@@ -46,25 +46,25 @@ def fit_encoders(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[s
 
 
 def describe_precision(inputs: SweepInputs) -> list[str]:
-    """How `precision=auto` was resolved, in a line; empty where the precision was given."""
+    """Returns how `precision=auto` was resolved, in a line; empty where the precision was given."""
     if inputs.precision_reason is None:
         return []
     return [f"Precision: {inputs.space.base.precision} (auto): {inputs.precision_reason}"]
 
 
 def with_precision(inputs: SweepInputs, precision: str, why: str | None) -> SweepInputs:
-    """The inputs whose trials have a precision; ValueError if a setting of some trial refuses it."""
+    """Returns the inputs whose trials have a precision; ValueError if a setting of some trial refuses it."""
     base = inputs.space.base.override({"precision": precision})
     return replace(inputs, space=replace(inputs.space, base=base), precision_reason=why)
 
 
 def is_searched(space: SearchSpace) -> bool:
-    """Whether the trials' precision is among the keys that the space searches."""
+    """Returns whether the trials' precision is among the keys that the space searches."""
     return any("precision" in changed_keys(space, key) for key in search_domain(space))
 
 
 def machines_have_bf16(options: SweepOptions) -> bool:
-    """Whether this machine, or every node of the cluster that a worker fits, has instructions for bf16."""
+    """Returns whether this machine, or every node of the cluster that a worker fits, has instructions for bf16."""
     if options.address is None:
         return has_bf16(on_gpu=options.gpus_per_worker > 0)
     from sweeps.cluster.capacity import nodes_have_bf16  # here: a dry run on this machine does not load Ray

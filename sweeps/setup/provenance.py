@@ -28,7 +28,7 @@ def describe_git(root: Path) -> dict[str, Any] | None:
 
 
 def output_of(*command: str) -> str | None:
-    """The output of a program; None where it is missing or fails."""
+    """Returns the output of a program; None where it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
     except (OSError, subprocess.SubprocessError):
@@ -37,7 +37,7 @@ def output_of(*command: str) -> str | None:
 
 
 def describe_machine() -> dict[str, Any]:
-    """The machine that starts the sweep."""
+    """Returns the machine that starts the sweep."""
     return {
         "host": platform.node(),
         "platform": platform.platform(),
@@ -54,7 +54,7 @@ def gpu_names() -> list[str]:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command as it can be typed again in the project's folder."""
+    """Returns the command as it can be typed again in the project's folder."""
     return shlex.join(["python", "sweeps/run.py", *arguments])
 
 

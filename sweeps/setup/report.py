@@ -40,7 +40,7 @@ configurations and 2,000 dev rows (`docs/measurements/statistics.md`)."""
 
 
 def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """The question, data and encoder of a sweep, and where its files go."""
+    """Returns the question, data and encoder of a sweep, and where its files go."""
     space, names = inputs.space, encoder_names(inputs.space)
     rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.train_rows_of(space.base).items())
     file = f"Space: {options.space}; --resume reads the copy in the sweep's folder"
@@ -59,7 +59,8 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
 
 
 def describe_base(space: SearchSpace) -> str:
-    """What the base configuration has of each searched key, and what differences are from where that is no value."""
+    """Returns what the base configuration has of each searched key, and what differences are from where that is no
+    value."""
     base, grid, parts = to_dict(space.base), dict(describe_space(space)["grid"]), []
     for title, item in ((key_title(key), item) for key, item in search_domain(space).items()):
         own = own_value(base, title, grid.get(title, ()))
@@ -72,13 +73,13 @@ def describe_base(space: SearchSpace) -> str:
 
 
 def describe_held_out(share: float, tables: Mapping[str, Table]) -> list[str]:
-    """The number of held-out train rows of each task, in a line; empty where none are."""
+    """Returns the number of held-out train rows of each task, in a line; empty where none are."""
     rows = ", ".join(f"{task} {len(table.ids):,}" for task, table in tables.items())
     return [f"Held out for a last score, {share:g} of train: {rows} rows."] if rows else []
 
 
 def describe_skipped(skipped: Sequence[str]) -> list[str]:
-    """The number of unusable rows, and the first of them."""
+    """Returns the number of unusable rows, and the first of them."""
     if not skipped:
         return []
     shown = [f"  {line}" for line in skipped[:MAX_SKIPPED_ROWS]]
@@ -88,7 +89,7 @@ def describe_skipped(skipped: Sequence[str]) -> list[str]:
 
 
 def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """A line for every trial of a grid, or for every key of the search domain."""
+    """Returns a line for every trial of a grid, or for every key of the search domain."""
     times = describe_times(options)
     if options.num_drawn is not None:
         domain, conditions = search_domain(inputs.space), inputs.space.conditions
@@ -108,7 +109,7 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
 
 
 def describe_times(options: SweepOptions) -> str:
-    """How often each configuration is trained."""
+    """Returns how often each configuration is trained."""
     common, total = ("once" if n == 1 else f"{n} times" for n in (options.common_replicates, options.replicates))
     if options.until_decided is not None:
         which = "" if options.replicate_best is None else f"the {options.replicate_best} best "
@@ -119,7 +120,7 @@ def describe_times(options: SweepOptions) -> str:
 
 
 def describe_range(item: Range) -> str:
-    """A range or choice as text."""
+    """Returns a range or choice as text."""
     if isinstance(item, Choice):
         return "one of " + ", ".join(value_texts(item.values))
     kind = "a number" if isinstance(item, Float) else "a whole number"
@@ -127,7 +128,7 @@ def describe_range(item: Range) -> str:
 
 
 def condition_text(condition: Condition | None) -> str:
-    """The condition under which a key is sampled, as text; empty without one."""
+    """Returns the condition under which a key is sampled, as text; empty without one."""
     if condition is None:
         return ""
     return f", only where {key_title(condition.key)} is {' or '.join(value_texts(condition.values))}"
@@ -146,12 +147,12 @@ def describe_stages(options: SweepOptions, inputs: SweepInputs) -> list[str]:
 
 
 def planned_stages(options: SweepOptions, inputs: SweepInputs) -> list[Plan]:
-    """The plan of every configuration."""
+    """Returns the plan of every configuration."""
     return [plan_stages(config, inputs.train_rows_of(config)) for config in planned_configs(options, inputs.space)]
 
 
 def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segment]]:
-    """The segments of each configuration; configurations yet to be sampled are taken to share none."""
+    """Returns the segments of each configuration; configurations yet to be sampled are taken to share none."""
     folder, shares = inputs.data_folder, options.shares_stages
     configs = planned_configs(options, inputs.space)
     if options.num_drawn is not None:
@@ -183,7 +184,7 @@ def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
 
 
 def describe_race(options: SweepOptions, num_configurations: int) -> str:
-    """What a race costs at least, and where nothing differs."""
+    """Returns what a race costs at least, and where nothing differs."""
     raced = min(num_configurations, options.replicate_best or num_configurations)
     rounds = min(ROUNDS_OF_EQUALS, options.replicates)
     others = (num_configurations - raced) * options.common_replicates
@@ -194,7 +195,7 @@ def describe_race(options: SweepOptions, num_configurations: int) -> str:
 
 
 def stage_table(plan: Plan) -> list[str]:
-    """A table of one plan's stages."""
+    """Returns a table of one plan's stages."""
     rows = [["stage", "tasks", "order", "epochs", "steps per epoch", "steps"]]
     for stage in plan:
         steps = " to ".join(f"{steps:,}" for steps in sorted({min(stage.steps), max(stage.steps)}))  # of an epoch
@@ -205,7 +206,7 @@ def stage_table(plan: Plan) -> list[str]:
 
 
 def stage_data_text(stage: PlannedStage | StageConfig) -> str:
-    """A stage's tasks, and its extra data after a plus."""
+    """Returns a stage's tasks, and its extra data after a plus."""
     return " ".join([*stage.tasks, *(["+", *stage.extra_data] if stage.extra_data else [])])
 
 
@@ -228,7 +229,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def describe_disk_need(
     options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
 ) -> list[str]:
-    """The most disk that the sweep can need, and how much is free where its folder will be.
+    """Returns the most disk that the sweep can need, and how much is free where its folder will be.
 
     Of configurations yet to be sampled each counts with the largest of the encoders.
     """
@@ -253,7 +254,7 @@ def describe_disk_need(
 
 
 def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
-    """The most trials that can run at the same time: as many as fit this machine, any number on a cluster."""
+    """Returns the most trials that can run at the same time: as many as fit this machine, any number on a cluster."""
     wanted = min(num_trainings, options.concurrent or num_trainings)
     if options.address is not None:
         return wanted

@@ -31,7 +31,8 @@ class Segment:
 def simulate_training(
     configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], shares: bool
 ) -> list[list[Segment]]:
-    """The segments of each configuration, first to last, if trials are trained one by one in the searcher's order.
+    """Returns the segments of each configuration, first to last, if trials are trained one by one in the searcher's
+    order.
 
     A segment that several configurations share is the same object in each. `cuts` are those of each configuration;
     `shares` says whether trials continue from stages that others have kept.
@@ -56,7 +57,7 @@ def simulate_training(
 
 
 def training_order(trials: Sequence[StageKeys]) -> Iterator[int]:
-    """The order in which one lane would train the trials, by their index."""
+    """Yields the order in which one lane would train the trials, by their index."""
     order, left = StageOrder(), list(range(len(trials)))
     while left:
         chosen = order.choose([trials[index] for index in left])
@@ -67,7 +68,7 @@ def training_order(trials: Sequence[StageKeys]) -> Iterator[int]:
 
 
 def find_start(cuts: Sequence[Cut], store: Mapping[str, Segment], finished: Mapping[str, Segment]) -> Segment | None:
-    """The latest segment that a trial can continue from; the end of an equal trial, if there is one."""
+    """Returns the latest segment that a trial can continue from; the end of an equal trial, if there is one."""
     if cuts[-1].key in finished:
         return finished[cuts[-1].key]
     keys = (key for cut in reversed(cuts) for key in (cut.key, cut.key_with_best) if key is not None)
@@ -75,10 +76,10 @@ def find_start(cuts: Sequence[Cut], store: Mapping[str, Segment], finished: Mapp
 
 
 def path_to(last: Segment) -> list[Segment]:
-    """A segment and all before it, first to last."""
+    """Returns a segment and all before it, first to last."""
     return [*([] if last.before is None else path_to(last.before)), last]
 
 
 def distinct(paths: Sequence[Sequence[Segment]]) -> list[Segment]:
-    """Each segment once, in the order of the configurations that have it."""
+    """Returns each segment once, in the order of the configurations that have it."""
     return list({id(segment): segment for path in paths for segment in path}.values())

@@ -51,7 +51,8 @@ class StepTime:
 
 
 def describe_time(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]) -> list[str]:
-    """How long the sweep takes here, in a line, with what that assumes; empty where trials are trained elsewhere."""
+    """Returns how long the sweep takes here, in a line, with what that assumes; empty where trials are trained
+    elsewhere."""
     if options.address is not None or options.gpus_per_worker:
         return []
     with (
@@ -115,7 +116,8 @@ def prediction_seconds(
 def step_timer(
     options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder], folder: Path
 ) -> Callable[[TrialConfig, str], StepTime]:
-    """A function that times a step of a configuration with one of its sets, each kind once; `folder` is empty."""
+    """Returns a function that times a step of a configuration with one of its sets, each kind once; `folder` is
+    empty."""
     tables = {name: sample_tokens(inputs, encoder, folder) for name, encoder in encoders.items()}
     known: dict[Any, StepTime] = {}
 
@@ -133,7 +135,7 @@ def step_timer(
 
 
 def sample_tokens(inputs: SweepInputs, pretrained: PretrainedEncoder, folder: Path) -> Mapping[str, TokenTable]:
-    """Some train rows of each task, spread evenly over its table, as tokens."""
+    """Returns some train rows of each task, spread evenly over its table, as tokens."""
     sampled = {}
     for (name, split), table in ((key, table) for (key, _), table in inputs.tables.items()):
         if split == "train" and name == table.task and name not in sampled:
@@ -180,7 +182,7 @@ def fastest(function: Callable[[], None]) -> float:
 
 
 def rounded_duration(seconds: float) -> str:
-    """A number of seconds, minutes or hours that does not look more exact than an estimate is."""
+    """Returns a number of seconds, minutes or hours that does not look more exact than an estimate is."""
     if seconds < 90:
         return f"{10 * math.ceil(seconds / 10)} seconds"
     if seconds < 90 * 60:

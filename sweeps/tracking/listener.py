@@ -160,7 +160,7 @@ class TrackerLine:
 
 
 def tracked_sweep(folder: str) -> TrackedSweep:
-    """A sweep as trackers get it, by its record."""
+    """Returns a sweep as trackers get it, by its record."""
     info = read_sweep(folder)
     name, space = str(info["name"]), info.get("space") or {}
     return TrackedSweep(
@@ -172,7 +172,7 @@ def tracked_sweep(folder: str) -> TrackedSweep:
 
 
 def tracked_trial(sweep: TrackedSweep, record: TrialRecord) -> TrackedTrial:
-    """A trial as trackers get it, by its record."""
+    """Returns a trial as trackers get it, by its record."""
     settings = {
         "sweep": sweep.name,
         "question": sweep.question,

@@ -16,7 +16,8 @@ PROJECT_NAME = "multitask-sweeps"
 
 
 def tracker_folder() -> Path:
-    """Where trackers keep files unless their own variables name a place; the same whichever folder a run starts in."""
+    """Returns where trackers keep files unless their own variables name a place; the same whichever folder a run starts
+    in."""
     folder = Path(DEFAULT_STORAGE).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -97,7 +98,7 @@ def check_trackers(names: Collection[str]) -> None:
 
 
 def make_tracker(name: str, sweep: TrackedSweep, note: Callable[[str], None]) -> Tracker:
-    """A tracker by its name; its package is loaded."""
+    """Returns a tracker by its name; its package is loaded."""
     module, _, maker = TRACKERS[name].place.partition(":")
     made: Tracker = getattr(importlib.import_module(module), maker)(sweep, note)
     return made

@@ -43,7 +43,7 @@ class Trackio:
         run.finish()
 
     def _open(self, name: str, config: Mapping[str, Any]) -> trackio.Run:
-        """A run that stays open beside others: Trackio finishes the last one of the same context."""
+        """Returns a run that stays open beside others: Trackio finishes the last one of the same context."""
         return contextvars.Context().run(
             trackio.init,
             project=PROJECT_NAME,

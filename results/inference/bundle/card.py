@@ -12,7 +12,7 @@ from results.selection.report import optimism_sentences, verdict
 
 
 def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> str:
-    """A whole card, in Markdown.
+    """Returns a whole card, in Markdown.
 
     Args:
         selection: of the bundle's tasks.
@@ -30,7 +30,7 @@ def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]
 
 
 def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
-    """What the Hugging Face hub reads, the headline and one sentence."""
+    """Yields what the Hugging Face hub reads, the headline and one sentence."""
     yield from front_matter(ModelCardData(base_model=list(base_models) or None, tags=[*TAGS, *bundle.tasks]))
     tasks = in_words(markdown(bundle.definitions[name].title) for name in bundle.tasks)
     yield from ("", f"# Models for {tasks}", "")
@@ -39,7 +39,7 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
 
 
 def running_lines(bundle: Bundle) -> Iterator[str]:
-    """How to install what it needs, and how to predict."""
+    """Yields how to install what it needs, and how to predict."""
     tasks = [bundle.definitions[name] for name in bundle.tasks]
     yield from ("## How to run it", "", "With Python 3.11 or later, in this folder:", "", "```")
     yield f"pip install -r {NEEDS_FILE}"
@@ -58,7 +58,7 @@ def running_lines(bundle: Bundle) -> Iterator[str]:
 
 
 def expectation_lines(selection: Selection) -> Iterator[str]:
-    """What was chosen, its expected score, and how that was estimated."""
+    """Yields what was chosen, its expected score, and how that was estimated."""
     yield from ("## What to expect", "")
     yield from ("| task | metric | expect | 95 % interval | estimated on | dev score |", "| --- " * 6 + "|")
     for name, chosen in selection.tasks.items():
@@ -86,7 +86,7 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
 
 
 def member_table(bundle: Bundle) -> Iterator[str]:
-    """The members of every ensemble."""
+    """Yields the members of every ensemble."""
     yield from ("## Models", "", "| task | weight | model | trained as | temperature |", "| --- " * 5 + "|")
     for task, members in bundle.tasks.items():
         for member in members:
@@ -100,7 +100,7 @@ def member_table(bundle: Bundle) -> Iterator[str]:
 
 
 def limitation_lines(bundle: Bundle) -> Iterator[str]:
-    """What the bundle does not promise, the versions that it was made with, and the licences."""
+    """Yields what the bundle does not promise, the versions that it was made with, and the licences."""
     yield from ("## Limitations", "")
     yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
     yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."

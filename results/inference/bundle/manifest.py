@@ -57,7 +57,7 @@ class Bundle:
 
 
 def find_bundle(home: Location) -> Path | None:
-    """The folder of a bundle, None if there is none; ValueError if it is not on a disk of this machine."""
+    """Returns the folder of a bundle, None if there is none; ValueError if it is not on a disk of this machine."""
     if not is_file(open_folder(home), BUNDLE_FILE):
         return None
     path = local_path(home)

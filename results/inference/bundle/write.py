@@ -101,7 +101,7 @@ def write_bundle(
 
 
 def model_key(member: Member) -> ModelKey:
-    """What tells a member's model from others."""
+    """Returns what tells a member's model from others."""
     return member.sweep, member.trial, member.epoch
 
 

@@ -61,7 +61,7 @@ class Deployable:
 def distillation_lines(
     home: str, selection: Selection, students: Sweep, data: Path, source: ModelSource, *, scores_held_out: bool
 ) -> list[str]:
-    """The tables and the verdict.
+    """Returns the tables and the verdict.
 
     Args:
         home: the folder of the sweep that taught.
@@ -111,7 +111,7 @@ def distillation_lines(
 
 
 def best_students(students: Sweep) -> list[RankedConfiguration]:
-    """The best of the students that were taught, by dev, and the one that was not, if there is one.
+    """Returns the best of the students that were taught, by dev, and the one that was not, if there is one.
 
     ValueError if none that was taught has finished.
     """
@@ -122,19 +122,19 @@ def best_students(students: Sweep) -> list[RankedConfiguration]:
 
 
 def student_title(best: RankedConfiguration) -> str:
-    """A student by what taught it."""
+    """Returns a student by what taught it."""
     return f"student ({', '.join(map(str, best.params.values()))})"
 
 
 def ensemble_members(selection: Selection) -> dict[str, tuple[Member, ...]]:
-    """The members of a selection's ensembles by task."""
+    """Returns the members of a selection's ensembles by task."""
     return {name: own.members for name, own in selection.tasks.items()}
 
 
 def replicates_of(
     students: Sweep, best: RankedConfiguration, tasks: Mapping[str, Task]
 ) -> tuple[Mapping[str, tuple[Member, ...]], ...]:
-    """Each training of a configuration as an ensemble of one, at its best overall epoch."""
+    """Returns each training of a configuration as an ensemble of one, at its best overall epoch."""
     found = []
     for record in students.records:
         if record.number == best.number and record.status in COMPLETED:
@@ -147,7 +147,7 @@ def replicates_of(
 def measure_cost(
     contender: Deployable, tasks: Mapping[str, Task], tables: Mapping[str, Table], source: ModelSource
 ) -> Cost:
-    """A contender's models and parameters, and the rows of all tasks that it predicts in a second."""
+    """Returns a contender's models and parameters, and the rows of all tasks that it predicts in a second."""
     members, rows, seconds = contender.replicates[0], 0, 0.0
     sizes: dict[tuple[str, str, int], int] = {}
     for name in tasks:
@@ -164,7 +164,7 @@ def measure_cost(
 
 
 def predictor_of(task: Task, members: Sequence[Member], source: ModelSource) -> Predictor:
-    """The loaded ensemble of some members."""
+    """Returns the loaded ensemble of some members."""
     return Predictor(task=task, models=load_models(members, task.name, source), ensemble=ensemble_of(members))
 
 
@@ -184,7 +184,7 @@ def student_cells(best: RankedConfiguration, tasks: Mapping[str, Task]) -> dict[
 
 
 def with_overall(cells: Mapping[str, tuple[float, float]], tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:
-    """Scores with the overall one, whose standard error is that of independent tasks."""
+    """Adds the overall score, with a standard error as of independent tasks."""
     slopes = overall_slopes(list(cells), tasks)
     error = float(np.sqrt(sum((slopes[name] * error) ** 2 for name, (_, error) in cells.items())))
     return {**cells, OVERALL: (overall_score({name: score for name, (score, _) in cells.items()}, tasks), error)}
@@ -193,7 +193,7 @@ def with_overall(cells: Mapping[str, tuple[float, float]], tasks: Mapping[str, T
 def score_contender(
     contender: Deployable, tasks: Mapping[str, Task], tables: Mapping[str, Table], source: ModelSource
 ) -> Scored:
-    """A contender's scores on rows of all tasks, for each of its trainings."""
+    """Returns a contender's scores on rows of all tasks, for each of its trainings."""
     values: dict[str, Floats] = {}
     for name, table in tables.items():
         outputs = [predict_table(predictor_of(tasks[name], own[name], source), table) for own in contender.replicates]
@@ -208,7 +208,7 @@ def rows_lines(
     cells: Sequence[Mapping[str, tuple[float, float]]],
     tasks: Mapping[str, Task],
 ) -> list[str]:
-    """A table with a row for each contender."""
+    """Returns a table with a row for each contender."""
     rows = [
         TableRow(title=own.title, cost=cost, cells=found)
         for own, cost, found in zip(contenders, costs, cells, strict=True)

@@ -27,7 +27,7 @@ TEACHERS_FOLDER = "teachers"
 """Folder of a sweep that holds what its ensembles teach."""
 LABEL_COLUMN = "label"
 FILE_VERSION = 1
-"""Of the files; those of another version are made again."""
+"""The version of the files; files of another version are made again."""
 
 TaughtRole = Literal["train", "augment"]
 """`train` for a task's own train rows, `augment` for further texts without labels."""
@@ -48,7 +48,7 @@ class TaughtRows:
         return hash_of([FILE_VERSION, self.texts, self.ids, np.asarray(self.labels).tolist()])
 
     def pick(self, rows: np.ndarray) -> "TaughtRows":
-        """Some of the rows, by number."""
+        """Returns some of the rows, by number."""
         numbers = rows.tolist()
         labels = None if self.labels is None else self.labels[rows]
         return TaughtRows(
@@ -57,7 +57,7 @@ class TaughtRows:
 
 
 def train_rows(table: Table) -> TaughtRows:
-    """A task's own train rows, without augmentation."""
+    """Returns a task's own train rows, without augmentation."""
     own = slice(table.num_own_rows)
     texts = list(zip(*table.texts, strict=True))
     return TaughtRows(ids=table.ids[own], texts=texts[own], labels=table.labels[own])
@@ -72,7 +72,7 @@ class Lesson:
 
 
 def lesson_logits(task: Task, lesson: Lesson, source: ModelSource) -> Floats:
-    """The predictions of a lesson's models as logits, (rows, num_logits); of a regression the predictions."""
+    """Returns the predictions of a lesson's models as logits, (rows, num_logits); of a regression the predictions."""
     models = load_models(lesson.members, task.name, source)
     predictor = Predictor(task=task, models=models, ensemble=ensemble_of(lesson.members))
     texts = (
@@ -92,7 +92,7 @@ def write_once(path: Path, make: Callable[[], pa.Table]) -> bool:
 
 
 def source_settings(name: str, task: Task, path: Path, role: TaughtRole, *, has_logits: bool) -> Mapping[str, Any]:
-    """What gives a trial the rows of a file, by dotted key; `name` is that of the source in `data.sources`."""
+    """Returns the settings that give a trial the rows of a file, by dotted key; the source is called `name`."""
     source = SourceConfig(
         task=task.name,
         path=str(path),
@@ -106,7 +106,7 @@ def source_settings(name: str, task: Task, path: Path, role: TaughtRole, *, has_
 
 
 def table_of(task: Task, rows: TaughtRows, logits: Floats | None = None) -> pa.Table:
-    """The file of rows, with the logits that are learned for them where there are some."""
+    """Returns the file of rows, with the logits that are learned for them where there are some."""
     texts = dict(zip(text_columns(task), map(list, zip(*rows.texts, strict=True)), strict=True))
     values = () if logits is None else zip(logit_columns(task), logits.astype(np.float32).T, strict=True)
     labels = [None] * len(rows.ids) if rows.labels is None else label_values(task, rows.labels)

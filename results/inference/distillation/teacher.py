@@ -128,7 +128,7 @@ class FurtherText:
     """Of the texts; empty: the task's own."""
 
     def open(self) -> AbstractContextManager[IO[bytes]]:
-        """A stream of the file's bytes; ValueError if it cannot be read, or its suffix is not known."""
+        """Returns a stream of the file's bytes; ValueError if it cannot be read, or its suffix is not known."""
         find_format(self.place, UNLABELLED_FLAG)
         return open_input(self.place, UNLABELLED_FLAG)
 
@@ -142,7 +142,8 @@ def read_rows(config: TrialConfig, data: Path, name: str) -> dict[str, Table]:
 
 
 def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str, Table], note: Note) -> TaughtRows:
-    """The texts of files for a task, each once; those of train, dev and held-out rows, and blank ones, are left out."""
+    """Returns the texts of files for a task, each once; those of train, dev and held-out rows, and blank ones, are left
+    out."""
     texts: dict[tuple[str, ...], None] = {}
     for file in further:
         if file.task != task.name:
@@ -162,5 +163,5 @@ def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str
 
 
 def normalised(table: Table) -> Iterable[str]:
-    """The texts of a table without differences of case and white space."""
+    """Returns the texts of a table without differences of case and white space."""
     return (normalise(text) for column in table.texts for text in column)

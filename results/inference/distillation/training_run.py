@@ -55,7 +55,7 @@ class TrainingRun:
         return code, code == SUCCESS and not self.is_dry_run and has_ended(place)
 
     def words(self, space: SearchSpace, place: str, *, has_begun: bool) -> list[str]:
-        """The command line; writes the file of the space of a sweep that has not begun."""
+        """Returns the command line; writes the file of the space of a sweep that has not begun."""
         last = ["--dry-run"] if self.is_dry_run else []
         if has_begun:
             return ["--resume", place, *last]
@@ -78,7 +78,7 @@ def run_child(command: Sequence[str]) -> int:
 
 
 def has_ended(place: str) -> bool:
-    """Whether no trial of a sweep is left to train."""
+    """Returns whether no trial of a sweep is left to train."""
     return not any(record.status in UNFINISHED for record in read_trials(place))
 
 
@@ -95,5 +95,5 @@ def check_same(place: str, space: SearchSpace, encoder: str | None) -> None:
 
 
 def source_files(configs: Sequence[TrialConfig]) -> set[str]:
-    """The files of the further sources of data."""
+    """Returns the files of the further sources of data."""
     return {source.path for config in configs for source in config.data.sources.values()}

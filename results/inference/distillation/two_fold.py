@@ -71,14 +71,14 @@ def halve(task: Task, table: Table, home: Path) -> TrainHalves:
 
 
 def half_settings(task: Task, rows: TaughtRows, home: Path) -> Mapping[str, Any]:
-    """What makes a model learn from half of a task's train rows, by dotted key; writes their file."""
+    """Returns what makes a model learn from half of a task's train rows, by dotted key; writes their file."""
     path = home / TEACHERS_FOLDER / f"{task.name}-half-{rows.key[:12]}.parquet"
     write_once(path, lambda: table_of(task, rows))
     return source_settings(f"half_{task.name}", task, path, "train", has_logits=False)
 
 
 def teacher_space(selection: Selection, source: ModelSource, halves: Mapping[str, TrainHalves]) -> SearchSpace:
-    """The trainings of the teachers: each configuration that an ensemble has, on either half.
+    """Returns the trainings of the teachers: each configuration that an ensemble has, on either half.
 
     Args:
         selection: the ensembles. Replicates of a configuration are one teacher.
@@ -99,19 +99,19 @@ def teacher_space(selection: Selection, source: ModelSource, halves: Mapping[str
 
 
 def teacher_configs(selection: Selection, source: ModelSource) -> dict[str, TrialConfig]:
-    """The configurations that the ensembles have, each once, by the names that teachers have."""
+    """Returns the configurations that the ensembles have, each once, by the names that teachers have."""
     found = {own.content_hash: own for name in selection.tasks for own in member_configs(selection, name, source)}
     return {f"model_{number}": config for number, config in enumerate(found.values(), start=1)}
 
 
 def member_configs(selection: Selection, name: str, source: ModelSource) -> list[TrialConfig]:
-    """The configuration of each member of a task's ensemble, without its seed and replicate."""
+    """Returns the configuration of each member of a task's ensemble, without its seed and replicate."""
     trials = find_trials(selection.tasks[name].members, name, source)
     return [config.override({"seed": 0, "replicate": 0}) for _, config in trials]
 
 
 def changes_between(base: TrialConfig, config: TrialConfig) -> dict[str, Any]:
-    """What makes a configuration of a base, by dotted key; a group that has other keys is there as a whole."""
+    """Returns what makes a configuration of a base, by dotted key; a group that has other keys is there as a whole."""
     before, now = to_dict(base), to_dict(config)
     changes: dict[str, Any] = {}
     for group in (group for group in now if now[group] != before[group]):
@@ -132,7 +132,8 @@ def two_fold_lessons(
     teachers: str,
     records: Sequence[TrialRecord],
 ) -> list[Lesson]:
-    """What the trained teachers of a task are to predict: each half by the models that were trained on the other one.
+    """Returns what the trained teachers of a task are to predict: each half by the models that were trained on the
+    other one.
 
     A teacher predicts with the weights of its own best epoch for the task; its weight in the ensemble and its
     temperature are the member's.

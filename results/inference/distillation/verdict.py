@@ -24,11 +24,11 @@ class Scored:
     """(replicates, resamples) likewise."""
 
     def mean(self, name: str) -> float:
-        """The mean score over replicates."""
+        """Returns the mean score over replicates."""
         return float(self.scores[name].mean())
 
     def cell(self, name: str) -> tuple[float, float]:
-        """The mean score and its standard error over examples."""
+        """Returns the mean score and its standard error over examples."""
         return self.mean(name), float(self.resampled[name].mean(axis=0).std(ddof=1))
 
 
@@ -40,7 +40,7 @@ class ScoreDifference:
     low: float
     high: float
     knows_training: bool
-    """Whether the interval has the variance of training again; else that of the examples alone."""
+    """Whether the interval covers training again; otherwise it covers other examples alone."""
 
 
 def scored(
@@ -71,7 +71,7 @@ def scored(
 
 
 def overall_score_of_each(scores: Mapping[str, Floats], tasks: Mapping[str, Task]) -> Floats:
-    """The overall score of arrays of scores, element by element."""
+    """Returns the overall score of arrays of scores, element by element."""
     stacked = np.stack([scores[name] for name in scores])
     flat = stacked.reshape(len(scores), -1)
     totals = [overall_score(dict(zip(scores, column, strict=True)), tasks) for column in flat.T]
@@ -79,7 +79,7 @@ def overall_score_of_each(scores: Mapping[str, Floats], tasks: Mapping[str, Task
 
 
 def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
-    """The mean score of one less that of another, paired by examples.
+    """Returns the mean score of one less that of another, paired by examples.
 
     The variance is that over examples of the mean difference, by the bootstrap, plus that of each mean over its
     replicates; the degrees of freedom are Satterthwaite's. One that was trained once counts as it is: nothing is known
@@ -106,7 +106,7 @@ def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
 def independent_difference(
     first: tuple[float, float], second: tuple[float, float], *, knows_training: bool
 ) -> ScoreDifference:
-    """The difference of two scores, each with its standard error, as if of different examples: a wide interval.
+    """Returns the difference of two scores, each with its standard error, as if of different examples: a wide interval.
 
     `knows_training` says whether the errors have the variance of training again.
     """
@@ -116,7 +116,7 @@ def independent_difference(
 
 
 def distillation_verdict(differences: Sequence[ScoreDifference], models: int, share: float) -> list[str]:
-    """What overall scores say, in sentences.
+    """Says what overall scores show, in sentences.
 
     Args:
         differences: of the ensembles from the best single model, of the student from it, of the student from the
@@ -146,7 +146,7 @@ def distillation_verdict(differences: Sequence[ScoreDifference], models: int, sh
 
 
 def interval_text(found: ScoreDifference) -> str:
-    """A difference with its interval."""
+    """Returns a difference with its interval."""
     return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
 
 

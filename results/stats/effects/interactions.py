@@ -37,7 +37,7 @@ def find_interactions(
     params: Sequence[Mapping[str, Any]],
     look: Look | None = None,
 ) -> list[Interaction]:
-    """The interactions of all pairs of keys; empty where training was not repeated.
+    """Returns the interactions of all pairs of keys; empty where training was not repeated.
 
     A pair is left out where its values were not crossed: no two values of each were trained in all four combinations
     with all else equal.
@@ -97,5 +97,5 @@ def wald_test(means: ConfigurationMeans, coefficients: Floats) -> float:
 
 
 def wald_statistic(estimates: Floats, covariance: Floats) -> tuple[float, int]:
-    """The estimates' squared length in standard errors, and the rank of their covariance."""
+    """Returns the estimates' squared length in standard errors, and the rank of their covariance."""
     return float(estimates @ np.linalg.pinv(covariance) @ estimates), int(np.linalg.matrix_rank(covariance))

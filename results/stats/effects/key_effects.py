@@ -68,7 +68,7 @@ class ValueContrasts:
 
 
 def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | None = None) -> list[ValueEffect]:
-    """The effects of a key's values at a look (None: the only one), in their order."""
+    """Returns the effects of a key's values at a look (None: the only one), in their order."""
     effects = {
         value: ValueEffect(
             value=value,
@@ -99,7 +99,7 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | Non
 
 
 def with_earlier(present: Sequence[ValueEffect], earlier: Sequence[ValueEffect]) -> list[ValueEffect]:
-    """The effects at a look with what an earlier one has shown: the intervals of all looks hold at once.
+    """Returns the effects at a look with what an earlier one has shown: the intervals of all looks hold at once.
 
     An interval is what both looks allow, and a difference outside it is moved to its nearer end. Where two intervals
     have nothing in common, one of the looks is wrong, and the present one counts.
@@ -121,7 +121,8 @@ def with_earlier(present: Sequence[ValueEffect], earlier: Sequence[ValueEffect])
 def find_trend(
     key: SearchedKey, params: Sequence[Mapping[str, Any]], means: ConfigurationMeans, look: Look | None = None
 ) -> Trend | None:
-    """Whether a score rises or falls over the numbers of a grid's key, and from which one on that is significant.
+    """Returns whether a score rises or falls over the numbers of a grid's key, and from which one on that is
+    significant.
 
     The linear contrast over all values in their order is tested, then that without the value farthest from the base,
     and so on while it is significant (95 %). If the true means rise or fall throughout, none of equal means is called
@@ -181,7 +182,7 @@ def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> Val
 
 
 def cells_of(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
-    """Each configuration's value of the key, and what else it was trained with."""
+    """Returns each configuration's value of the key, and what else it was trained with."""
     return [(key.value_of(own), other_params(own, key)) for own in params]
 
 

@@ -101,7 +101,7 @@ def fit_keys(keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Seq
 def build_design(
     keys: Sequence[SearchedKey], params: Sequence[Mapping[str, Any]], power: int
 ) -> tuple[Floats, dict[str, slice]]:
-    """The design matrix and each key's columns; 0 where a configuration has no value of a key."""
+    """Returns the design matrix and each key's columns; 0 where a configuration has no value of a key."""
     parts, columns, start = [np.ones((len(params), 1))], {}, 1
     for key in keys:
         values = [key.value_of(own) for own in params]
@@ -162,7 +162,7 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
 
 
 def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeEffect:
-    """The curve of a key with a range, at a look at the sweep; None: the only one."""
+    """Returns the curve of a key with a range, at a look at the sweep; None: the only one."""
     assert key.range is not None
     level = ERROR if look is None else look.level(fit.degrees)
     own = fit.columns[key.name]

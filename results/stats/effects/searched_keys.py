@@ -53,7 +53,8 @@ class SearchedKey:
         return "first value" if has_first else "given value"
 
     def value_of(self, params: Mapping[str, Any]) -> Any:
-        """A trial's value; None where the key was not sampled (a value None of the configuration is `(None,)`)."""
+        """Returns a trial's value; None where the key was not sampled (a value None of the configuration is
+        `(None,)`)."""
         parts = self.name.split(JOINED_BY)
         if any(part not in params for part in parts):
             return None
@@ -61,13 +62,13 @@ class SearchedKey:
 
 
 def other_params(params: Mapping[str, Any], *keys: SearchedKey) -> tuple[tuple[str, str], ...]:
-    """What a trial was trained with besides these keys; equal where all else is equal."""
+    """Returns what a trial was trained with besides these keys; equal where all else is equal."""
     names = {part for key in keys for part in key.name.split(JOINED_BY)}
     return tuple(sorted((name, repr(value)) for name, value in params.items() if name not in names))
 
 
 def searched_keys(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> list[SearchedKey]:
-    """The searched keys of a sweep, in the order of its space.
+    """Returns the searched keys of a sweep, in the order of its space.
 
     Args:
         info: the content of `sweep.json`.
@@ -88,7 +89,7 @@ def searched_keys(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> li
 
 
 def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, Any]) -> list[SearchedKey]:
-    """The keys, some of them with another base value; a key that no finished trial has a value of stays.
+    """Returns the keys, some of them with another base value; a key that no finished trial has a value of stays.
 
     Args:
         keys: of a sweep.
@@ -103,7 +104,7 @@ def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, Any]) -> list[Se
 
 
 def with_base(key: SearchedKey, wanted: Any) -> SearchedKey:
-    """The key with another base value; arguments and errors as of `with_bases`."""
+    """Returns the key with another base value; arguments and errors as of `with_bases`."""
     require(key.range is None, "a base value must be of a key with listed values", f"{key.name}, which has a range")
     if not key.values:
         return key
@@ -116,7 +117,7 @@ def with_base(key: SearchedKey, wanted: Any) -> SearchedKey:
 
 
 def is_same(value: Any, wanted: Any) -> bool:
-    """Whether a searched value is the one that is given, or the one that a text stands for."""
+    """Returns whether a searched value is the one that is given, or the one that a text stands for."""
     if not isinstance(wanted, str):
         return bool(value == hashable(wanted))
     if isinstance(value, str):
@@ -127,12 +128,12 @@ def is_same(value: Any, wanted: Any) -> bool:
 
 
 def is_numeric(value: Any) -> TypeGuard[float]:
-    """Whether a searched value is a number; a boolean is none."""
+    """Returns whether a searched value is a number; a boolean is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def number_of(text: str) -> float | None:
-    """The number that a text is; None if it is none."""
+    """Returns the number that a text is; None if it is none."""
     try:
         return float(text)
     except ValueError:
@@ -142,7 +143,7 @@ def number_of(text: str) -> float | None:
 def ranged_key(
     name: str, domain: Mapping[str, Mapping[str, Any]], base: Mapping[str, Any], records: Sequence[TrialRecord]
 ) -> SearchedKey:
-    """A key with a domain of the space: `Float`, `Int` or `Choice`."""
+    """Returns a key with a domain of the space: `Float`, `Int` or `Choice`."""
     ((kind, item),) = domain.items()
     if kind == "Choice":
         return listed_key(name, item["values"], base, records)
@@ -159,7 +160,7 @@ def ranged_key(
 def listed_key(
     name: str, values: Sequence[Any] | Mapping[str, Any], base: Mapping[str, Any], records: Sequence[TrialRecord]
 ) -> SearchedKey:
-    """A key with listed values, or with names that stand for overrides."""
+    """Returns a key with listed values, or with names that stand for overrides."""
     own = own_value(base, name, values)
     listed = tuple(map(hashable, values))
     key = SearchedKey(name=name, values=listed)
@@ -169,12 +170,13 @@ def listed_key(
 
 
 def base_number(keys: Sequence[SearchedKey], records: Sequence[TrialRecord]) -> int | None:
-    """The number of the first configuration that has the base configuration's value of every searched key, if any."""
+    """Returns the number of the first configuration that has the base configuration's value of every searched key, if
+    any."""
     return first_number({key.name: key.own_base for key in keys}, keys, records)
 
 
 def first_number(wanted: Mapping[str, Any], keys: Sequence[SearchedKey], records: Sequence[TrialRecord]) -> int | None:
-    """The number of the first configuration with these values, by key; a key that was not sampled has any."""
+    """Returns the number of the first configuration with these values, by key; a key that was not sampled has any."""
     numbers = [
         record.number
         for record in records
@@ -184,12 +186,12 @@ def first_number(wanted: Mapping[str, Any], keys: Sequence[SearchedKey], records
 
 
 def own_value(base: Mapping[str, Any], name: str, values: Sequence[Any] | Mapping[str, Any]) -> Any:
-    """The base configuration's value of a key, or the name that stands for it; `NO_VALUE` if there is none."""
+    """Returns the base configuration's value of a key, or the name that stands for it; `NO_VALUE` if there is none."""
     return base_name(base, values) if isinstance(values, Mapping) else base_value(base, name)
 
 
 def base_name(base: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> Any:
-    """The first name whose overrides change nothing in the base configuration; `NO_VALUE` if there is none."""
+    """Returns the first name whose overrides change nothing in the base configuration; `NO_VALUE` if there is none."""
     return next(
         (
             name
@@ -201,7 +203,8 @@ def base_name(base: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -
 
 
 def base_value(base: Mapping[str, Any], name: str) -> Any:
-    """The base configuration's value of a dotted key, or of several; `NO_VALUE` if one has none, or tasks differ."""
+    """Returns the base configuration's value of a dotted key, or of several; `NO_VALUE` if one has none, or tasks
+    differ."""
     found = [base_part_of_tasks(base, part) for part in name.split(JOINED_BY)]
     if NO_VALUE in found:
         return NO_VALUE
@@ -209,14 +212,15 @@ def base_value(base: Mapping[str, Any], name: str) -> Any:
 
 
 def base_part_of_tasks(base: Mapping[str, Any], dotted: str) -> Any:
-    """The value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have, `NO_VALUE` if they differ."""
+    """Returns the value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have, `NO_VALUE` if they
+    differ."""
     tasks = {task for stage in base.get("stages", ()) for task in stage.get("tasks", ())}
     values = [base_part(base, key) for key in expand_tasks({dotted: None}, sorted(tasks))]
     return values[0] if values and all(value == values[0] for value in values) else NO_VALUE
 
 
 def base_part(tree: Any, dotted: str) -> Any:
-    """The value at a dotted key, e.g. `stages.0.epochs`; `NO_VALUE` if there is none."""
+    """Returns the value at a dotted key, e.g. `stages.0.epochs`; `NO_VALUE` if there is none."""
     for part in dotted.split("."):
         if isinstance(tree, Mapping) and part in tree:
             tree = tree[part]
@@ -228,5 +232,5 @@ def base_part(tree: Any, dotted: str) -> Any:
 
 
 def hashable(value: Any) -> Any:
-    """A JSON value with tuples in place of lists."""
+    """Returns a JSON value with tuples in place of lists."""
     return tuple(map(hashable, value)) if isinstance(value, list | tuple) else value

@@ -66,7 +66,7 @@ class ColumnEffects:
         return title_of(self.task, self.tasks)
 
     def value_of(self, score: float) -> float:
-        """The value, as it is shown, of a score or of a difference of scores."""
+        """Returns the value, as it is shown, of a score or of a difference of scores."""
         return value_of(self.task, score, self.tasks)
 
     def bounds_of(self, bounds: Sequence[float]) -> tuple[float, float]:
@@ -75,7 +75,7 @@ class ColumnEffects:
         return low, high
 
     def bounds_text(self, bounds: Sequence[float]) -> str:
-        """The interval of a difference as it is shown: `-0.006 to +0.014`."""
+        """Returns the interval of a difference as it is shown: `-0.006 to +0.014`."""
         low, high = self.bounds_of(bounds)
         return f"{low:+.3f} to {high:+.3f}"
 
@@ -195,7 +195,7 @@ def column_effects(
     *,
     is_grid: bool,
 ) -> ColumnEffects:
-    """The effects on one score.
+    """Returns the effects on one score.
 
     Args:
         task: a task, or `overall`.
@@ -270,7 +270,7 @@ class GridEffects:
 def grid_effects(
     keys: Sequence[SearchedKey], params: Sequence[Mapping[str, Any]], means: ConfigurationMeans, look: Look
 ) -> GridEffects:
-    """The effects of a grid's keys at a look."""
+    """Returns the effects of a grid's keys at a look."""
     contrasts = {key.name: grid_contrasts(key, params) for key in keys}
     values = {name: key_effects(own, means, look) for name, own in contrasts.items()}
     trends = {key.name: find_trend(key, params, means, look) for key in keys}
@@ -285,6 +285,6 @@ def grid_effects(
 def key_precision(
     own: ValueContrasts, values: Sequence[ValueEffect], means: ConfigurationMeans, look: Look
 ) -> Precision | None:
-    """The precision of a key's differences, with the margins of their intervals; None where there are none."""
+    """Returns the precision of a key's differences, with the margins of their intervals; None where there are none."""
     margins = np.array([value.margin for value in values if value.difference is not None])
     return precision_of(means, np.stack(list(own.differences.values())), margins, look) if own.differences else None
