@@ -90,7 +90,8 @@ def teacher_space(selection: Selection, source: ModelSource, halves: Mapping[str
         half: {key: value for own in halves.values() for key, value in own.settings[number].items()}
         for number, half in enumerate(HALVES)
     }
-    own = [config.override({**OWN_SETTINGS, **by_half[HALVES[0]]}) for config in configs.values()]
+    unscored = {f"tasks.{name}.scored_train_rows": 0 for name in halves}  # the halves have other train rows
+    own = [config.override({**OWN_SETTINGS, **unscored, **by_half[HALVES[0]]}) for config in configs.values()]
     first = own[0]
     members = {name: changes_between(first, config) for name, config in zip(configs, own, strict=True)}
     question = "What do the models of the ensembles predict for rows on which they were not trained?"

@@ -88,13 +88,15 @@ def test_each_half_is_taught_by_models_that_have_not_learned_it(
 def test_teachers_are_the_configurations_of_the_members(
     trained_folder: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
-    """But for data, seed and replicate; replicates of one are one teacher."""
+    """But for data, seed, replicate and scored train rows; replicates of one are one teacher."""
     selection, source = read_selection(trained_folder), source_of(trained_folder)
     space = teacher_space(selection, source, halves_of(trained_folder, tiny_folder, tmp_path))
-    plain = {"data.sources": {}, "data.hold_out": 0, "seed": 0, "replicate": 0}
+    plain: dict[str, object] = {"data.sources": {}, "data.hold_out": 0, "seed": 0, "replicate": 0}
+    plain |= {f"tasks.{name}.scored_train_rows": 0 for name in TASKS}
     wanted = [TrialConfig.from_json(record.config).override(plain) for record in read_trials(trained_folder)[:2]]
     found = [config.override(plain) for config in grid_configs(space)]
     assert found == [wanted[0], wanted[0], wanted[1], wanted[1]]
+    assert {own.scored_train_rows for config in grid_configs(space) for own in config.tasks.values()} == {0}
     one = selection.tasks["sst"].members[0]
     again = replace(selection, tasks={"sst": replace(selection.tasks["sst"], members=(one, one))})
     halves = {"sst": halves_of(trained_folder, tiny_folder, tmp_path)["sst"]}
