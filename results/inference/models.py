@@ -69,7 +69,6 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     """
     from mtlib.checkpoints.export import build_model
     from mtlib.model.encoder import find_encoder
-    from mtlib.runtime.bf16 import has_bf16
     from mtlib.runtime.environment import choose_device
 
     trials = find_trials(members, task, source)
@@ -83,12 +82,19 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
         if encoder not in source.loaded:
             source.loaded[encoder] = find_encoder(encoder)
         pretrained = source.loaded[encoder]
-        if config.precision == "bf16" and not has_bf16(on_gpu=device.type == "cuda"):
-            config = config.override({"precision": "fp32"})
+        config = without_emulation(config, on_gpu=device.type == "cuda")
         check_frozen_encoder(config, pretrained, source.places[member.sweep])
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
         models.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
     return tuple(models)
+
+
+def without_emulation(config: TrialConfig, *, on_gpu: bool) -> TrialConfig:
+    """A trial's configuration, in fp32 if this machine would emulate its bf16."""
+    from mtlib.runtime.bf16 import has_bf16
+
+    is_emulated = config.precision == "bf16" and not has_bf16(on_gpu=on_gpu)
+    return config.override({"precision": "fp32"}) if is_emulated else config
 
 
 def check_frozen_encoder(config: TrialConfig, pretrained: "PretrainedEncoder", sweep: Location) -> None:

@@ -8,7 +8,7 @@ from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
-from results.inference.models import LoadedModel
+from results.inference.models import LoadedModel, without_emulation
 from results.inference.predictor import Predictor, ensemble_of
 from results.records.files import read_dataclass
 from results.records.selection import BundledMember
@@ -100,4 +100,5 @@ def load_checked_model(folder: Path, files: Mapping[str, int], device: str) -> L
             raise ValueError(f"{rule} cannot be read: {error.strerror}") from error
     exported = load_exported(folder)
     pretrained = replace(exported.pretrained, weights={})  # the model has them already
-    return LoadedModel(name=str(folder), model=exported.model.to(place), config=exported.config, pretrained=pretrained)
+    config = without_emulation(exported.config, on_gpu=place.type == "cuda")
+    return LoadedModel(name=str(folder), model=exported.model.to(place), config=config, pretrained=pretrained)

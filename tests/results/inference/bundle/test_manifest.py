@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mtlib.checkpoints.export import EXPORTED_CONFIG_FILE
+from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from results.inference.bundle.manifest import (
@@ -16,6 +18,7 @@ from results.inference.bundle.manifest import (
     BundledModel,
     find_bundle,
     load_bundled,
+    load_checked_model,
     read_bundle,
 )
 from results.inference.predictor import load_predictor, predict_texts
@@ -53,6 +56,16 @@ def bundle_folder(selected: tuple[Path, Selection]) -> Path:
 def copied(bundle_folder: Path, tmp_path: Path) -> Path:
     """A copy to damage."""
     return shutil.copytree(bundle_folder, tmp_path / "bundle")
+
+
+@pytest.mark.parametrize(("is_there", "precision"), [(True, "bf16"), (False, "fp32")])
+def test_bf16_is_not_emulated(copied: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, precision: str) -> None:
+    folder = next((copied / "models").iterdir())
+    trial = folder / EXPORTED_CONFIG_FILE
+    config = TrialConfig.from_json(trial.read_text()).override({"precision": "bf16"})
+    trial.write_text(config.to_json())
+    monkeypatch.setattr("mtlib.runtime.bf16.has_bf16", lambda **_words: is_there)
+    assert load_checked_model(folder, {}, "cpu").config.precision == precision
 
 
 @pytest.mark.parametrize("task", TASKS)
