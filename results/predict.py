@@ -6,10 +6,12 @@ import itertools
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import IO, get_args
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -27,6 +29,7 @@ from results.inference.predictor import Predictor, load_predictor, predict_strea
 from results.inference.progress_bar import show_rows
 from results.inference.readers import (
     ID_COLUMN,
+    STANDARD_INPUT,
     InputFormat,
     TextRow,
     find_format,
@@ -35,7 +38,7 @@ from results.inference.readers import (
     open_input,
     read_texts,
 )
-from results.inference.writers import OutputFormat, find_output_format, format_header, format_rows
+from results.inference.writers import OUTPUT_SUFFIXES, OutputFormat, find_output_format, format_header, format_rows
 from results.records.files import check_output, find_sweep, open_atomic
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
@@ -43,6 +46,7 @@ STANDARD_OUTPUT = "-"
 COMMAND, EXAMPLE_SWEEP = "python results/predict.py", "~/multitask-sweeps/NAME"
 NOT_FOR_BUNDLES = ("--input", "--output", "--format", "--columns", "--device")
 """Flags that must not be given with `--bundle`."""
+NO_PIPE = "inputs must be files where --output is a folder"
 
 EXAMPLES = f"""\
 examples:
@@ -53,6 +57,8 @@ examples:
       --output predictions.jsonl
   a text per line (or two with a tab between) through a pipe
     echo "A fine film" | {COMMAND} {EXAMPLE_SWEEP} --task TASK --input -
+  several files; the folder gets a.csv, b.csv and so on
+    {COMMAND} {EXAMPLE_SWEEP} --task TASK --input a.csv b.jsonl --output predictions/
   where the encoder that the sweep began with has moved
     {COMMAND} {EXAMPLE_SWEEP} --task TASK --input reviews.csv --encoder DIR
   a folder that predicts without the sweep: weights, tokenizers, a card (--task: of one task alone)
@@ -67,12 +73,27 @@ per line), .txt (a text per line); UTF-8; or .parquet. It is read as it is predi
 row with a blank text keeps its line, with an empty prediction.
 
 output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
-under another name until it is whole. What is there already is replaced with --overwrite only, the input never.
+under another name until it is whole. What is there already is replaced with --overwrite only, an input never. With
+several inputs, and where it ends in /, --output is a folder, which gets a CSV file for each input.
 
 exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
 
 Write = Callable[[str], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedFile:
+    """A file to predict, or standard input, and what its predictions are written to."""
+
+    place: str
+    """The file, or `-`."""
+    form: InputFormat
+    columns: tuple[str, ...]
+    """Those of the texts."""
+    output: str
+    """A file, or `-`."""
+    output_form: OutputFormat
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,25 +102,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_predict(arguments: Sequence[str] | None) -> None:
-    """Predicts a file, or writes a bundle."""
+    """Predicts files, or writes a bundle."""
     options = parse_words(build_parser(), arguments)
     check_options(options)
     if options.bundle is None:
-        predict_file(options)
+        predict_files(options)
     else:
         make_bundle(options)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
-    usage = "SELECTION --task TASK --input FILE|- [--output FILE|-] [more below]"
+    usage = "SELECTION --task TASK --input FILE ...|- [--output FILE|FOLDER|-] [more below]"
     parser = new_parser(COMMAND, usage, "Predicts text with the ensemble that was selected for a task.", EXAMPLES)
     add = parser.add_argument
     place = f"name or folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
     add("selection", nargs="?", metavar="SELECTION", help=place)
     add("--task", metavar="TASK", help="what to predict (default: the selection's task, if it has one alone)")
-    add("--input", metavar="FILE|-", help="text to predict, - for standard input")
-    add("--output", metavar="FILE|-", help=".csv or .jsonl; - or left out: CSV to standard output")
+    add("--input", nargs="+", action="extend", metavar="FILE|-", help="text to predict, - for standard input")
+    add("--output", metavar="PLACE", help=".csv, .jsonl or a folder; - or left out: CSV to standard output")
     add(
         "--format",
         choices=(*get_args(Format), "parquet"),
@@ -115,7 +136,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def check_options(options: argparse.Namespace) -> None:
     """Raises ValueError if something is missing, or flags do not go together."""
-    rule = "SELECTION must name the folder of a sweep, or a URI (see --help)"
+    rule = "SELECTION must name the folder of a sweep, or a URI, before --input (see --help)"
     require(options.selection is not None, rule, "none")
     if options.bundle is None:
         require(options.input is not None, "--input must name a file, or - for standard input", "none")
@@ -124,28 +145,69 @@ def check_options(options: argparse.Namespace) -> None:
         require(flag not in options.given, f"{flag} cannot be combined with --bundle", "both")
 
 
-def predict_file(options: argparse.Namespace) -> None:
-    """Predicts the rows of one file, or of standard input."""
+def predict_files(options: argparse.Namespace) -> None:
+    """Predicts the rows of each file, or of standard input."""
     selection, load = read_source(options)
     task = selected_task(selection, options.task)
-    form = options.format or find_format(options.input)
+    files = predicted_files(options, task)
+    for file in files[1:]:  # a wrong header in any file is found before models are loaded
+        with open_rows(file, task) as (stream, _):
+            require(stream.seekable(), NO_PIPE, file.place)  # it is opened a second time
+    load_once = cache(load)
+    for file in files:
+        predict_file(file, task, load_once)
+
+
+def predicted_files(options: argparse.Namespace, task: Task) -> list[PredictedFile]:
+    """What is read and written; ValueError if a format is unknown, or an output is there already or is an input."""
+    inputs, output = options.input, STANDARD_OUTPUT if options.output is None else options.output
+    is_folder = len(inputs) > 1 or output.endswith("/")
+    outputs = find_outputs(inputs, output) if is_folder else [output]
+    return [predicted_file(options, task, *places) for places in zip(inputs, outputs, strict=True)]
+
+
+def find_outputs(inputs: Sequence[str], folder: str) -> list[str]:
+    """The CSV file in a folder for each input; ValueError if it is no folder, or inputs have the same name."""
+    has_suffix = not folder.endswith("/") and Path(folder).suffix in OUTPUT_SUFFIXES
+    is_folder = folder not in ("", STANDARD_OUTPUT) and not has_suffix and not Path(folder).expanduser().is_file()
+    require(is_folder, "--output must be a folder for several inputs", folder or "none")
+    require(STANDARD_INPUT not in inputs, NO_PIPE, STANDARD_INPUT)
+    stems = Counter(Path(place).stem for place in inputs)
+    repeated = [stem for stem, count in stems.items() if count > 1]
+    require(not repeated, "inputs must have different names before their suffixes", ", ".join(repeated))
+    return [f"{folder.rstrip('/')}/{stem}.csv" for stem in stems]
+
+
+def predicted_file(options: argparse.Namespace, task: Task, place: str, output: str) -> PredictedFile:
+    """How one input is read and its output written; ValueError as `predicted_files`."""
+    form = options.format or find_format(place)
     columns = read_columns(options.columns, form, task)
-    output = STANDARD_OUTPUT if options.output is None else options.output
     output_form: OutputFormat = "csv" if output == STANDARD_OUTPUT else find_output_format(output)
     if output != STANDARD_OUTPUT:
         path = Path(output).expanduser()
         require(path.is_file() or not path.exists(), "--output must be a file", f"{output}, which is none")
-        check_output("--output", output, [input_file(options.input)], overwrite=options.overwrite)
-    name, start = name_input(options.input), time.monotonic()
-    with open_input(options.input) as stream:
-        id_column = (task.files and task.files.id_column) or ID_COLUMN
-        texts = read_texts(stream, name, form, columns, id_column)
-        rows = itertools.chain(read_first(texts), texts)  # a wrong header is found before models are loaded
+        check_output("--output", output, map(input_file, options.input), overwrite=options.overwrite)
+    return PredictedFile(place=place, form=form, columns=columns, output=output, output_form=output_form)
+
+
+def predict_file(file: PredictedFile, task: Task, load: Callable[[str], Predictor]) -> None:
+    """Predicts the rows of one file, or of standard input."""
+    name, start = name_input(file.place), time.monotonic()
+    with open_rows(file, task) as (stream, rows):
         predictor = load(task.name)
-        with open_output(output) as write, show_rows(stream, name) as on_rows:
-            num_rows, num_blank, first_blank = write_predictions(predictor, rows, output_form, write, on_rows)
+        with open_output(file.output) as write, show_rows(stream, name) as on_rows:
+            num_rows, num_blank, first_blank = write_predictions(predictor, rows, file.output_form, write, on_rows)
     blank = f"; {num_blank:,} with a blank text without prediction (the first is {first_blank})" if num_blank else ""
     show_note(f"{name}: {counted(num_rows, 'row')} predicted in {time.monotonic() - start:.1f} s{blank}")
+
+
+@contextlib.contextmanager
+def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iterator[TextRow]]]:
+    """The stream of a file and its rows; ValueError at once if its header is wrong."""
+    id_column = (task.files and task.files.id_column) or ID_COLUMN
+    with open_input(file.place) as stream:
+        texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column)
+        yield stream, itertools.chain(read_first(texts), texts)
 
 
 def read_first(texts: Iterator[TextRow]) -> list[TextRow]:

@@ -5,6 +5,7 @@ Long, as sweeps and bundles are tested through the same command and text.
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,8 +18,10 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results import predict
+from results.inference.models import ModelSource
+from results.inference.predictor import Predictor, load_predictor
 from results.predict import main
-from results.records.selection import read_selection, write_selection
+from results.records.selection import Selection, read_selection, write_selection
 from tests.one_line_error import one_line_exit
 from tests.results.inference.bundle.bundled_sweep import make_bundle
 from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits
@@ -101,6 +104,60 @@ def test_blank_texts_keep_their_line_and_are_counted(trained_folder: Path, tmp_p
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
+def test_several_files_are_predicted_as_each_alone_by_models_that_are_loaded_once(
+    trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("a film\n\nred\n")
+    for source in (reviews, lines):
+        run(trained_folder, "--task", "sst", "--input", source, "--output", tmp_path / "alone" / f"{source.stem}.csv")
+    loaded = list[str]()
+
+    def load(selection: Selection, task: str, source: ModelSource) -> Predictor:
+        loaded.append(task)
+        return load_predictor(selection, task, source)
+
+    monkeypatch.setattr(predict, "load_predictor", load)
+    capsys.readouterr()
+    run(trained_folder, "--task", "sst", "--input", reviews, lines, "--output", tmp_path / "all")
+    run(trained_folder, "--task", "sst", "--input", lines, "--output", f"{tmp_path}/one/")
+    assert loaded == ["sst", "sst"]
+    notes = capsys.readouterr().err.splitlines()
+    assert [note.split(" predicted")[0] for note in notes] == ["reviews.csv: 4 rows", *["lines.txt: 3 rows"] * 2]
+    for folder, names in (("all", ["lines.csv", "reviews.csv"]), ("one", ["lines.csv"])):
+        assert sorted(path.name for path in (tmp_path / folder).iterdir()) == names
+        for name in names:
+            assert (tmp_path / folder / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+
+
+def test_inputs_of_a_folder_of_outputs_are_never_overwritten(
+    trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "lines.txt").write_text("a film\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "lines.csv").write_text("mine")
+    words = [trained_folder, "--task", "sst", "--input", tmp_path / "lines.txt", reviews, "--output"]
+    line = one_line_exit(main, capsys, *words, tmp_path / "out")
+    assert line == f"--output must be new, or be overwritten with --overwrite, got {tmp_path}/out/lines.csv"
+    before = reviews.read_bytes()
+    line = one_line_exit(main, capsys, *words, tmp_path, "--overwrite")
+    assert line == f"--output must not overwrite what is read, {reviews}, got {reviews}"
+    assert reviews.read_bytes() == before
+    assert not (tmp_path / "lines.csv").exists()
+    run(*words, tmp_path / "out", "--overwrite")
+    assert (tmp_path / "out" / "lines.csv").read_text().startswith("id,prediction,")
+
+
+def test_pipe_among_several_inputs_is_refused_unread(trained_folder: Path, reviews: Path, capsys: Capture) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"sentence\na film\n")
+    os.close(writing)
+    words = ["--task", "sst", "--format", "csv", "--output", "out"]
+    line = one_line_exit(main, capsys, trained_folder, *words, "--input", reviews, f"/dev/fd/{reading}")
+    os.close(reading)
+    assert line == f"inputs must be files where --output is a folder, got /dev/fd/{reading}"
+
+
 Name = Callable[[Path], str]
 
 
@@ -135,6 +192,17 @@ WRONG: list[tuple[list[str], str]] = [
         "reviews.csv:1: column sentence1 is missing; did you mean 'sentence'? known: sentence, id "
         "(--columns names those of the texts, if they are others)",
     ),
+    (
+        ["--task", "sst", "--input", "reviews.csv", "other.csv", "--output", "out"],
+        "other.csv:1: column sentence is missing; did you mean 'sentences'?",
+    ),
+    (["--task", "sst", "--input", "reviews.csv", "GONE.csv", "--output", "out"], "--input must be a readable file"),
+    (["--task", "sst", "--input", "reviews.csv", "a/reviews.tsv", "--output", "out"], "before their suffixes, got rev"),
+    (["--task", "sst", "--input", "reviews.csv", "a.csv"], "--output must be a folder for several inputs, got -"),
+    (["--task", "sst", "--input", "reviews.csv", "a.csv", "--output", "b.csv"], "a folder for several inputs, got b"),
+    (["--task", "sst", "--input", "reviews.csv", "a.csv", "--output", "other.csv"], "several inputs, got other.csv"),
+    (["--task", "sst", "--input", "reviews.csv", "-", "--output", "out"], "inputs must be files where --output is"),
+    (["--task", "sst", "--input", "-", "--output", "out/"], "inputs must be files where --output is a folder, got -"),
     (["--task", "sst", "--input", "reviews.csv", "--encoder", "./no"], "--encoder must be a hub name or a folder that"),
     (["--bundle", "."], "--bundle must be new, or be overwritten with --overwrite, got "),
     (["--bundle", "", "--overwrite"], "a bundle's folder may replace an empty folder, or one that holds bundle.json"),
@@ -158,8 +226,9 @@ def test_wrong_use_is_one_line_before_models_are_loaded(
 
     monkeypatch.setattr(predict, "load_predictor", fail)
     monkeypatch.chdir(reviews.parent)
+    (reviews.parent / "other.csv").write_text("id,sentences\n1,a film\n")
     assert message in one_line_exit(main, capsys, trained_folder, *arguments)
-    assert [path.name for path in reviews.parent.iterdir()] == ["reviews.csv"]
+    assert sorted(path.name for path in reviews.parent.iterdir()) == ["other.csv", "reviews.csv"]
 
 
 def test_missing_or_damaged_selection_is_one_line(reviews: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -245,7 +314,7 @@ def test_closed_output_is_no_error_and_predicting_loads_no_ray(trained_folder: P
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "SELECTION must name the folder of a sweep, or a URI (see --help), got none"),
+        ([], "SELECTION must name the folder of a sweep, or a URI, before --input (see --help), got none"),
         (["mine", "--tsk", "sst"], "unknown flag '--tsk'; did you mean '--task'? known: "),
         (["mine", "--bundle", "b", "--columns", "a"], "--columns cannot be combined with --bundle, got both"),
         (["mine", "--bundle", "b", "--device", "auto"], "--device cannot be combined with --bundle, got both"),
