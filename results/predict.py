@@ -159,7 +159,8 @@ def predict_files(options: argparse.Namespace) -> None:
 
 
 def predicted_files(options: argparse.Namespace, task: Task) -> list[PredictedFile]:
-    """What is read and written; ValueError if a format is unknown, or an output is there already or is an input."""
+    """Returns what is read and written; ValueError if a format is unknown, or an output is there already or is an
+    input."""
     inputs, output = options.input, STANDARD_OUTPUT if options.output is None else options.output
     is_folder = len(inputs) > 1 or output.endswith("/")
     outputs = find_outputs(inputs, output) if is_folder else [output]
@@ -167,7 +168,7 @@ def predicted_files(options: argparse.Namespace, task: Task) -> list[PredictedFi
 
 
 def find_outputs(inputs: Sequence[str], folder: str) -> list[str]:
-    """The CSV file in a folder for each input; ValueError if it is no folder, or inputs have the same name."""
+    """Returns the CSV file in a folder for each input; ValueError if it is no folder, or inputs have the same name."""
     has_suffix = not folder.endswith("/") and Path(folder).suffix in OUTPUT_SUFFIXES
     is_folder = folder not in ("", STANDARD_OUTPUT) and not has_suffix and not Path(folder).expanduser().is_file()
     require(is_folder, "--output must be a folder for several inputs", folder or "none")
@@ -179,7 +180,7 @@ def find_outputs(inputs: Sequence[str], folder: str) -> list[str]:
 
 
 def predicted_file(options: argparse.Namespace, task: Task, place: str, output: str) -> PredictedFile:
-    """How one input is read and its output written; ValueError as `predicted_files`."""
+    """Returns how one input is read and its output written; ValueError as `predicted_files`."""
     form = options.format or find_format(place)
     columns = read_columns(options.columns, form, task)
     output_form: OutputFormat = "csv" if output == STANDARD_OUTPUT else find_output_format(output)

@@ -90,7 +90,7 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
 
 
 def without_emulation(config: TrialConfig, *, on_gpu: bool) -> TrialConfig:
-    """A trial's configuration, in fp32 if this machine would emulate its bf16."""
+    """Returns a trial's configuration, in fp32 if this machine would emulate its bf16."""
     from mtlib.runtime.bf16 import has_bf16
 
     is_emulated = config.precision == "bf16" and not has_bf16(on_gpu=on_gpu)
