@@ -9,8 +9,7 @@ Prints:   rows per second by each, the median over the rounds; for each but the 
 
 Paired: one process holds the same exported model, with new heads, for all of them. In a round each reads the file,
 tokenizes, predicts and writes a CSV file; each round begins with another one. The plain loop sorts all rows by length
-and takes batches of `--batch-size`; ONNX Runtime gets the same batches, in fp32 or with weights that `quantize_dynamic`
-has made int8. Seconds are CPU time of one thread.
+and takes batches of `--batch-size`; ONNX Runtime gets the same batches, with weights in fp32 or int8. Seconds are CPU time of one thread.
 """
 
 import argparse
@@ -30,7 +29,6 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import torch
-from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoModel, AutoTokenizer
@@ -39,7 +37,7 @@ from benchmarks.two_checkouts import PRECISIONS, clock, quartiles
 from mtlib.checkpoints.export import export_model, load_exported
 from mtlib.checkpoints.initial_weights import TASKS_FILE
 from mtlib.checkpoints.model_card import CardFacts
-from mtlib.checkpoints.onnx_files import write_onnx
+from mtlib.checkpoints.onnx_files import INT8_ENDING, write_onnx
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import load_encoder, quiet_transformers
@@ -102,10 +100,8 @@ def export_new(encoder: str, precision: str, folder: Path) -> Path:
 def onnx_contenders(folder: Path, batch_size: int) -> dict[str, Contender]:
     """The plain loop with ONNX Runtime in place of torch."""
     with contextlib.redirect_stdout(io.StringIO()):  # torch's exporter prints
-        write_onnx(folder)
-    file, quantized = folder / "onnx" / f"{SST.name}.onnx", folder / "int8.onnx"
-    quantize_dynamic(file, quantized, weight_type=QuantType.QInt8)
-    files = {"fp32": file, "int8": quantized}
+        write_onnx(folder, int8=True)
+    files = {"fp32": folder / "onnx" / f"{SST.name}.onnx", "int8": folder / "onnx" / f"{SST.name}{INT8_ENDING}"}
     return {f"ONNX Runtime, {name}": build_loop(folder, batch_size, onnx_logits(files[name])) for name in files}
 
 
