@@ -9,7 +9,8 @@ Prints:   rows per second by each, the median over the rounds; for each but the 
 
 Paired: one process holds the same exported model, with new heads, for all of them. In a round each reads the file,
 tokenizes, predicts and writes a CSV file; each round begins with another one. The plain loop sorts all rows by length
-and takes batches of `--batch-size`; ONNX Runtime gets the same batches, with weights in fp32 or int8. Seconds are CPU time of one thread.
+and takes batches of `--batch-size`; ONNX Runtime gets the same batches, with weights in fp32
+or int8. Seconds are CPU time of one thread.
 """
 
 import argparse
