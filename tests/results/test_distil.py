@@ -48,6 +48,7 @@ def run(script: str, *words: object) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_ensembles_of_the_demonstration_become_one_model(tmp_path: Path) -> None:
     storage, sweep = tmp_path / "storage", tmp_path / "storage" / "mine"
     words = ("--space", "smart_lambda", "--hold-out", 0.1, "--storage", storage, "--name", "mine")
@@ -67,3 +68,8 @@ def test_the_ensembles_of_the_demonstration_become_one_model(tmp_path: Path) -> 
     curves = students.curves
     taught = curves[(curves["metric"] == "distillation") & (curves["task"] == "sst")]
     assert (taught["value"] > 0).all()
+    two_fold = run("results/distil.py", sweep, "--two-fold", "--replicates", 1)
+    assert "best single model" in two_fold
+    teachers = load_sweep(storage / "mine-teachers").trials
+    assert set(teachers["half"]) == {"first", "second"}
+    assert len(load_sweep(storage / "mine-students-two-fold").trials) == len(("teacher", "both", "labels"))
