@@ -110,7 +110,6 @@ class Averages:
 
     def follow(self, progress: StepProgress) -> bool:
         """Adds the weights after a step; the training goes on."""
-        self.model.state_dict()  # brings rows of the table of word pieces up to date (`mtlib.training.touched_rows`)
         for power, average in self.averages.items():
             update_average(average, self.model, polynomial_share(progress.step, power))
         if progress.step % PROGRESS_STEPS == 0:

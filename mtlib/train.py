@@ -21,7 +21,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.bf16 import has_bf16
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.late_reading import late_reader
-from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
+from mtlib.runtime.workers import gather_from_workers, worker_rank
 from mtlib.stages.keys import Origin
 from mtlib.stages.plan import plan_stages, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
@@ -38,7 +38,6 @@ from mtlib.training.run import (
     state_of,
 )
 from mtlib.training.step import Interrupted, host_batches, read_waiting, stop_if_unwanted, take_step
-from mtlib.training.touched_rows import touched_words
 from mtlib.training.weight_average import averaged_copy
 
 
@@ -157,10 +156,8 @@ def prepare_run(
     average = averaged_copy(model) if config.optimizer.average_power is not None else None
     method_state: dict[str, Tensor] = {}
     class_weights = all_class_weights(config, corpus, device)
-    # Before `touched_words`, whose hooks a copy would share.
     objective = wrap(Objective(config, model, teacher, method_state, class_weights))
     tables = {name: corpus[name, "train"] for name in config.train_sets}
-    words = touched_words(model.encoder) if device.type == "cpu" and num_workers() == 1 else None
     run = Run(
         config=config,
         corpus=corpus,
@@ -176,9 +173,8 @@ def prepare_run(
         teacher=teacher,
         average=average,
         objective=objective,
-        optimizer=make_optimizer(config, model, tasks_active_by(config, 0), words),
+        optimizer=make_optimizer(config, model, tasks_active_by(config, 0)),
         unread=late_reader(device),
-        words=words,
         method_state=method_state,
     )
     state = load_state(states) if states else None

@@ -62,7 +62,7 @@ exit codes: {SUCCESS} done, {WRONG_USE} wrong use, {INTERRUPTED} interrupted, el
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command line; returns the exit code."""
+    """Runs the command line; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     code = SUCCESS
 

@@ -39,7 +39,7 @@ in a notebook, the same figures:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
+    """Runs the command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
     return run_command(lambda: run_report(arguments))
 
 

@@ -99,7 +99,7 @@ def stop_lines(sweep: Sweep) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
+    """Runs the command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
     return run_command(lambda: run_table(arguments))
 
 

@@ -66,7 +66,7 @@ exit codes: {SUCCESS} written, {WRONG_USE} wrong use
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command line; returns the exit code: 0, or 2 where nothing could be exported."""
+    """Runs the command line; returns the exit code: 0, or 2 where nothing could be exported."""
     return run_command(lambda: run_export(arguments))
 
 

@@ -142,7 +142,7 @@ def panel_of(number: int, panel: TimeSeries, source: dict[str, str]) -> dict[str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command line; returns the exit code."""
+    """Runs the command line; returns the exit code."""
     return run_command(lambda: print_dashboard(arguments))
 
 

@@ -70,7 +70,7 @@ DrawState = Callable[[], Drawn]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command line; returns the exit code."""
+    """Runs the command line; returns the exit code."""
     return run_command(lambda: run_status(arguments))
 
 

@@ -40,7 +40,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command line; returns the exit code."""
+    """Runs the command line; returns the exit code."""
     return run_command(lambda: run_demo(arguments))
 
 

@@ -54,11 +54,7 @@ def note_task_norms(run: Run, parts: Sequence[Sequence[Batch]], places: Sequence
 
 def add_norm(run: Run, task: str, gradients: Sequence[Tensor | None]) -> None:
     """Adds the norm of a task's gradient to the epoch's sums; nothing where the encoder is frozen."""
-    present = [
-        gradient.coalesce().values() if gradient.is_sparse else gradient
-        for gradient in gradients
-        if gradient is not None
-    ]
+    present = [gradient for gradient in gradients if gradient is not None]
     norm = float(torch.nn.utils.get_total_norm(present)) if present else math.nan
     if math.isfinite(norm):  # where it is not, the next step's loss is not either, and ends the trial
         sums = run.sums.setdefault(task, {})

@@ -1,16 +1,15 @@
 """AdamW over the parameters of the tasks that have been active so far, and the rates of its steps."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from mtlib.config.training import OptimizerConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.model.layers import EMBEDDINGS, has_layer_rates, layer_of
 from mtlib.stages.active_weights import active_weights
-from mtlib.training.touched_rows import TouchedRows
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 """AdamW's state of one parameter: number of updates, first and second moment."""
@@ -20,28 +19,7 @@ Part = int | str
 pretrained, or `network` for those with the plain rate if layers have no rates of their own."""
 
 
-class AdamW(torch.optim.AdamW):
-    """AdamW that steps only the touched rows of the word pieces, if these are given; with the same results."""
-
-    def __init__(self, groups: list[dict[str, Any]], words: TouchedRows | None, **settings: Any) -> None:
-        super().__init__(groups, **settings)
-        self.words = words
-
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step of all parameters that have a gradient."""
-        if self.words is None:
-            super().step(closure)
-            return
-        weight = self.words.table.weight
-        gradient, weight.grad = weight.grad, None
-        super().step(closure)
-        weight.grad = gradient
-        self.words.step(next(group for group in self.param_groups if any(held is weight for held in group["params"])))
-
-
-def make_optimizer(
-    config: TrialConfig, model: nn.Module, active_tasks: Iterable[str], words: TouchedRows | None = None
-) -> AdamW:
+def make_optimizer(config: TrialConfig, model: nn.Module, active_tasks: Iterable[str]) -> AdamW:
     """AdamW over the encoder and what belongs to `active_tasks`, in as few groups as the rates and the decay need.
 
     A parameter without a gradient is neither moved nor decayed nor are its moments updated.
@@ -50,7 +28,6 @@ def make_optimizer(
         config: gives rates and decay, and who shares modules.
         model: its parameters are named `encoder.`, `heads.<task>.` and so on.
         active_tasks: tasks trained so far.
-        words: the encoder's word pieces, where only those touched so far are to be stepped.
 
     Returns:
         An optimizer whose groups know, besides AdamW's settings, their `part` and its `peak_rate` (before the schedule
@@ -69,7 +46,6 @@ def make_optimizer(
             {"params": held, "part": part, "peak_rate": peaks[part], "lr": peaks[part], "weight_decay": decay}
             for (part, decay), held in groups.items()
         ],
-        words,
         betas=(config.optimizer.beta1, config.optimizer.beta2),
         eps=config.optimizer.epsilon,
         fused=True,
@@ -113,13 +89,10 @@ def peak_rate(config: OptimizerConfig, part: Part, last_layer: int) -> float:
 
 def optimizer_tensors(optimizer: AdamW, model: nn.Module) -> dict[str, Tensor]:
     """Returns the optimizer's state as `<parameter>.<moment>`; parameters that were never updated have none."""
-    words = optimizer.words
     return {
         f"{name}.{moment}": tensor
         for name, parameter in model.named_parameters()
-        for moment, tensor in (
-            words.moments() if words and parameter is words.table.weight else optimizer.state.get(parameter, {})
-        ).items()
+        for moment, tensor in optimizer.state.get(parameter, {}).items()
     }
 
 
@@ -127,11 +100,8 @@ def restore_optimizer(optimizer: AdamW, model: nn.Module, tensors: dict[str, Ten
     """Replaces the optimizer's state by one that `optimizer_tensors` returned."""
     optimizer.state.clear()
     for name, parameter in model.named_parameters():
-        is_known = f"{name}.{MOMENTS[0]}" in tensors
-        moments = {moment: tensors[f"{name}.{moment}"].to(parameter.device) for moment in MOMENTS if is_known}
-        if optimizer.words and parameter is optimizer.words.table.weight:
-            optimizer.words.restore(moments)
-        elif is_known:
+        if f"{name}.{MOMENTS[0]}" in tensors:
+            moments = {moment: tensors[f"{name}.{moment}"].to(parameter.device) for moment in MOMENTS}
             optimizer.state[parameter] = moments
 
 

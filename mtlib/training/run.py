@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from mtlib.checkpoints.state import State
 from mtlib.config.schema import settings_of
@@ -23,8 +24,7 @@ from mtlib.stages.keys import ENVIRONMENT, Origin, key_parts, next_stage_starts_
 from mtlib.stages.plan import PlannedStage, tasks_active_by
 from mtlib.stages.sampler import Step
 from mtlib.training.linear_probe import fit_heads
-from mtlib.training.optimizer import AdamW, make_optimizer, optimizer_tensors, restore_optimizer
-from mtlib.training.touched_rows import TouchedRows
+from mtlib.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 
 
 @dataclass(kw_only=True)
@@ -49,8 +49,6 @@ class Run:
     objective: nn.Module
     """The objective as it was wrapped for several workers."""
     optimizer: AdamW
-    words: TouchedRows | None
-    """The word pieces where only those touched so far are stepped; None on a GPU, and where DDP averages gradients."""
     method_state: dict[str, Tensor] = field(default_factory=dict)
     """What the loss weighting and the gradient method keep from step to step, by name; the objective reads it too."""
     unread: LateReader | None = None
@@ -222,7 +220,7 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
 
 def carry_optimizer(run: Run, tensors: dict[str, Tensor]) -> None:
     """Gives the run an optimizer over the tasks that are active by the current stage, with the given moments."""
-    run.optimizer = make_optimizer(run.config, run.model, tasks_active_by(run.config, run.stage), run.words)
+    run.optimizer = make_optimizer(run.config, run.model, tasks_active_by(run.config, run.stage))
     restore_optimizer(run.optimizer, run.model, tensors)
 
 

@@ -1,6 +1,5 @@
 """One optimizer step: batches, loss, agreement of the workers, gradients, update."""
 
-import contextlib
 import math
 from collections.abc import Sequence
 
@@ -84,8 +83,6 @@ def update_weighting(run: Run, batches: list[Batch], places: list[Place], agreed
 
 def update_averages(run: Run) -> None:
     """Moves the mean teacher and the average that is scored, where there are any, towards the weights after a step."""
-    if run.words and run.averages:
-        run.words.settle()
     if run.teacher is not None:
         decay = decay_at(run.config.proximal, run.stage_step, run.plan[run.stage].num_steps)
         update_average(run.teacher, run.model, 1 - decay)
@@ -104,20 +101,13 @@ def compute_sum(run: Run, parts: list[list[Batch]], places: list[Place]) -> Tens
     earlier: list[Tensor] = []
     for batches in parts[:-1]:
         with without_averaging(run.objective):
-            loss, details = compute_loss(run, batches, places)
+            loss, details = run.objective(batches, places)
             torch.autograd.backward(loss)
         earlier.append(details)
-    loss, details = compute_loss(run, parts[-1], places)
+    loss, details = run.objective(parts[-1], places)
     agreed = agree(run, parts[-1], places, torch.stack([*earlier, details]).sum(dim=0))
     torch.autograd.backward(loss)
     return agreed
-
-
-def compute_loss(run: Run, batches: list[Batch], places: list[Place]) -> tuple[Tensor, Tensor]:
-    """As `Objective.forward`; where only touched word pieces are stepped, their gradient is sparse."""
-    with run.words.sparse_gradient() if run.words else contextlib.nullcontext():
-        loss, details = run.objective(batches, places)
-    return loss, details
 
 
 def compute_combination(run: Run, parts: list[list[Batch]], places: list[Place]) -> Tensor:

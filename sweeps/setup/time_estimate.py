@@ -148,7 +148,7 @@ def time_step(config: TrialConfig, task: str, table: TokenTable, size: int, pret
     """Times optimizer steps, and predictions, with a batch of so many rows whose lengths are near the mean."""
     model = MultiTaskModel(config, pretrained).train()
     objective = Objective(config, model, averaged_copy(model) if config.needs_teacher else None)
-    optimizer = make_optimizer(config, model, config.active_tasks, None)
+    optimizer = make_optimizer(config, model, config.active_tasks)
     encoding, longest = config.tasks[task].encoding, config.encoder.max_length
     lengths = table.lengths(encoding, longest)
     nearest = np.argsort(np.abs(lengths - lengths.mean()), kind="stable")
