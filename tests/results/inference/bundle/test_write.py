@@ -98,8 +98,8 @@ def test_bundle_holds_each_model_once_and_the_selection(
     assert [path.name for path in place.parent.iterdir()] == ["bundle"]
     names = {"README.md", "bundle.json", "models", "requirements.txt", "selection.json"}
     assert {path.name for path in place.iterdir()} == names
-    own = version("multitask-sweeps").partition("+")[0]  # between releases it names the commit
-    assert f"multitask-sweeps=={own}\n" in (place / "requirements.txt").read_text()
+    released = version("multitask-sweeps").partition("+")[0]  # between releases it names the commit
+    assert f"multitask-sweeps=={released}\n" in (place / "requirements.txt").read_text()
     assert (place / "selection.json").read_bytes() == (sweep / "selection.json").read_bytes()
     found = read_bundle(place)
     assert sorted(found.models) == sorted(f"models/{path.name}" for path in (place / "models").iterdir())
