@@ -33,7 +33,6 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import tokenize
 from mtlib.demo.corpus import demo_folder
-from mtlib.demo.texts import write_questions
 from mtlib.model.encoder import load_encoder
 from mtlib.tasks import TASKS
 
@@ -64,12 +63,13 @@ def main() -> None:
 def write_pairs(folder: Path, split: str, count: int) -> None:
     """Writes a file of QQP in the course's layout."""
     task, random = TASKS["qqp"], Random(split)
+    words = [f"word{number}" for number in range(2000)]
     with (folder / task.file_name(split)).open("w", newline="") as file:
         rows = csv.writer(file, delimiter="\t")
         rows.writerow(["", "id", *task.text_columns, task.label_column])
         for number in range(count):
-            (first, second), label = write_questions(random)
-            rows.writerow([number, f"{split}{number:024d}", f"{first} {number}", f"{second} {number}", label])
+            first, second = (" ".join(random.choices(words, k=12)) for _ in range(2))
+            rows.writerow([number, f"{split}{number:024d}", f"{first} {number}", f"{second} {number}", number % 2])
 
 
 def show(pairs: int, folder: Path, encoder: str) -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.demo.corpus import NUM_ROWS, WRITERS, write_demo
+from mtlib.demo.corpus import write_demo
 from mtlib.demo.overrides import demo_overrides
-from mtlib.runtime.command_line import new_parser, parse_words, run_command, whole_number
+from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS
 
 STAGGERED = (
     StageConfig(tasks=("qqp",), epochs=2),
-    StageConfig(tasks=tuple(WRITERS), order="sampled_round_robin", epochs=13),
+    StageConfig(tasks=tuple(TASKS), order="sampled_round_robin", epochs=13),
 )
 """The plan of the sweep in the printed example."""
 
@@ -33,9 +33,8 @@ what you get, tab-separated, in the layout of Stanford CS224N's default project 
   DIR/encoder                  a BERT of three layers with its own vocabulary, for AutoModel and AutoTokenizer
 
 examples:
-  python -m mtlib.demo demo              the files of every sweep that is given no --data and no --encoder
-  python -m mtlib.demo demo2 --seed 1    another corpus and another encoder of the same kind
-  head -3 demo/data/quora-train.csv      see the format
+  python -m mtlib.demo demo            the files of every sweep that is given no --data and no --encoder
+  head -3 demo/data/quora-train.csv    see the format
 """
 
 
@@ -48,30 +47,28 @@ def run_demo(arguments: Sequence[str] | None) -> None:
     """Writes the demonstration to a folder and prints what is there."""
     options = parse_words(build_parser(), arguments)
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
-    require(options.seed >= 0, "--seed must be at least 0", options.seed)
     for path in (options.folder / "data", options.folder / "encoder"):
         require(not path.exists(), "DIR must hold neither data nor encoder", path)
     try:
-        write_demo(options.folder, options.seed)
+        write_demo(options.folder)
     except OSError as error:
         raise ValueError(f"DIR must be a folder that can be written, got {options.folder}: {error}") from error
     show_lines(summary_lines(options.folder))
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = new_parser("python -m mtlib.demo", "DIR [--seed S]", DEMO_DESCRIPTION, EXAMPLES)
+    parser = new_parser("python -m mtlib.demo", "DIR", DEMO_DESCRIPTION, EXAMPLES)
     words = "where to write; must hold neither data nor encoder"
     parser.add_argument("folder", nargs="?", metavar="DIR", type=Path, help=words)
-    words = "which corpus and encoder (default: 0)"
-    parser.add_argument("--seed", metavar="S", type=whole_number, default=0, help=words)
     return parser
 
 
 def summary_lines(folder: Path) -> Iterator[str]:
     """Yields the files that were written, and a command that trains on them."""
-    for name, num_rows in NUM_ROWS.items():
+    for task in TASKS.values():
         for split in ("train", "dev", "test"):
-            yield f"{folder / 'data' / TASKS[name].file_name(split)}: {num_rows[split]} rows"
+            path = folder / "data" / task.file_name(split)
+            yield f"{path}: {len(path.read_text(encoding='utf-8').splitlines()) - 1} rows"
     yield f"{folder / 'encoder'}: a BERT of three layers, never pretrained"
     overrides = demo_overrides(TrialConfig(stages=STAGGERED))
     changes = " ".join(f"--set {key}={value}" for key, value in overrides.items())
