@@ -21,16 +21,14 @@ from mtlib.runtime.command_line import (
     whole_number,
 )
 from mtlib.runtime.console import fold, output_width, show_lines
-from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.errors import require
 from mtlib.runtime.method_file import read_method_file
 from mtlib.runtime.storage import absolute_location, join_location
-from results.answers.expected_best import describe_expected, sweep_expected
 from results.ensembles.methods import AUTOMATIC, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
-from results.records.files import check_output, find_sweep, folder_name
+from results.records.files import check_output, find_sweep
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
-from results.records.trials import OVERALL
 from results.selection.report import render_held_out_scores, render_selection
 from results.selection.select_all import REPEATS, SelectionRequest, select_from
 
@@ -111,7 +109,7 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> list[
     command = shlex.join(["python", "results/selector.py", *words])
     selection = select_from(request, command=command, on_progress=print_progress)
     width = output_width()
-    lines = (*more_trials(selection), *lost_tasks(options.home, selection))
+    lines = list(lost_tasks(options.home, selection))
     write_selection(options.home, selection)
     return [*render_selection(selection, width), *(part for line in lines for part in fold(line, width))]
 
@@ -127,19 +125,6 @@ def lost_tasks(home: str, selection: Selection) -> Iterator[str]:
         yield ""
         hint = "it is overwritten; --output FOLDER writes another one"
         yield f"No longer in {SELECTION_FILE}: {', '.join(lost)} ({hint})."
-
-
-def more_trials(selection: Selection) -> Iterator[str]:
-    """Lines about the expected gain from more trials of each sweep: of the only selected task, or overall."""
-    name = next(iter(selection.tasks)) if len(selection.tasks) == 1 else OVERALL
-    for sweep in selection.sweeps:
-        yield ""
-        yield f"More trials, estimated from {folder_name(sweep)}:"
-        try:
-            lines = describe_expected(sweep_expected(sweep, name), selection.definitions, name)
-        except ValueError as error:  # e.g. a sweep without scores of this task
-            lines = [f"No estimate: {first_line(error)}."]
-        yield from lines
 
 
 def score_on_held_out(options: argparse.Namespace) -> list[str]:

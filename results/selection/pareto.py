@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from results.answers.expected_best import round_numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.selection_method import Choose, Settings
 from results.records.selection import TradeOff
@@ -43,6 +42,12 @@ def find_trade_offs(
     order = list(methods)
     found.sort(key=lambda one: (one.num_models, order.index(one.name)))
     return tuple(replace(one, is_best=is_best) for one, is_best in zip(found, undominated(found), strict=True))
+
+
+def round_numbers(last: int, digits: Sequence[int]) -> list[int]:
+    """Returns these digits times powers of ten below a number, e.g. 1, 2, 5, 10, 20, 50, and the number itself."""
+    numbers = (digit * 10**power for power in range(len(str(last))) for digit in digits)
+    return [*(number for number in numbers if number < last), last]
 
 
 def score_methods(

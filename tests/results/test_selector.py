@@ -18,13 +18,11 @@ from results.ensembles.methods import SELECTION_METHODS, TITLES
 from results.ensembles.selection_method import Settings
 from results.records.examples import HOLD_OUT_FILE, read_hold_out
 from results.records.selection import SELECTION_FILE, Selection, read_selection
-from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.selection import select_all as choosing
 from results.selection.select_ensemble import select_ensemble
 from results.selector import main
 from tests.one_line_error import one_line_exit
-from tests.results.conftest import build_record
 from tests.results.inference.trained_sweep import FIRST, hold_out_rows, select_pairs
 from tests.results.selection.scored_sweep import build_sweep
 from tests.scripts import run_script
@@ -96,28 +94,6 @@ def test_probabilities_are_calibrated_on_request(sweep: Path, capsys: Capture) -
     again = read_selection(sweep)
     assert not again.is_calibrated
     assert all(member.temperature == 1 for chosen in again.tasks.values() for member in chosen.members)
-
-
-def test_expected_best_of_more_trials_is_printed_for_each_sweep(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
-    other = build_sweep(tmp_path / "other", 0.4, first_seed=7)
-    lines = run(capsys, sweep, other, *FAST)
-    heads = [line for line in lines if line.startswith("More trials")]
-    assert heads == [f"More trials, estimated from {name}:" for name in ("mine", "other")]
-    assert sum(line.startswith("Expected best overall dev score") for line in lines) == 2
-    lines = run(capsys, sweep, *FAST, "--task", "sst")
-    assert any(line.startswith("Expected best SST dev score") for line in lines)
-    assert max(map(len, lines)) <= 100 + len(str(sweep))
-
-
-def test_sweep_without_an_expected_best_is_selected(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
-    other = tmp_path / "other"
-    write_sweep(other, {"name": "other"})
-    write_trials(other, [build_record(0, status="failed")], tuple(TASKS))
-    lines = run(capsys, sweep, other, *FAST, "--task", "sst")
-    assert any(
-        line.startswith("No estimate: a sweep must have a configuration with a dev score of sst") for line in lines
-    )
-    assert (sweep / SELECTION_FILE).exists()
 
 
 def test_members_come_from_two_sweeps_in_any_order_of_flags(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
