@@ -19,7 +19,7 @@ from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import full_path, open_folder
 from results.inference.dev_texts import read_dev_table
-from results.inference.int8 import int8_sentence
+from results.inference.int8 import int8_sentence, scored_rows
 from results.records.files import check_output, find_sweep, read_json
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep
@@ -152,10 +152,10 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
 
 
 def read_dev_tables(sweep: str, options: argparse.Namespace) -> dict[str, Table]:
-    """Returns the dev rows of each task of the trial that is exported; ValueError as `read_dev_table`."""
+    """Returns dev rows of each task of the trial that is exported; ValueError as `read_dev_table`."""
     config = TrialConfig.from_json(find_trial(sweep, read_trials(sweep), options.trial, options.best).config)
     data = None if options.data is None else Path(options.data).expanduser()
-    return {task: read_dev_table(sweep, task, data) for task in config.active_tasks}
+    return {task: scored_rows(read_dev_table(sweep, task, data)) for task in config.active_tasks}
 
 
 def export_onnx(folder: Path, dev: Mapping[str, Table]) -> Iterator[str]:

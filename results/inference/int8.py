@@ -6,14 +6,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlib.data.hold_out import group_rows, normalise_columns
+from mtlib.data.row_sources import pick_rows
 from mtlib.data.tables import Table
+from mtlib.runtime.command_line import counted
 from results.ensembles.outputs import outputs_of, values_of
 from results.inference.predictor import PREDICTED_SPLIT, tokenize_rows
 from results.stats.groups import independent_groups
 from results.stats.resampling import Floats, bootstrap_scores, percentile_interval, score_examples
 
+MAX_ROWS = 4000
+"""Most dev rows that both files predict; of more a fixed random sample."""
+
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.checkpoints.export import ExportedModel
+
+
+def scored_rows(table: Table) -> Table:
+    """Returns the dev rows that are predicted: all, or a random sample that is the same each time."""
+    if len(table.ids) <= MAX_ROWS:
+        return table
+    return pick_rows(table, np.sort(np.random.default_rng(0).permutation(len(table.ids))[:MAX_ROWS]))
 
 
 def int8_sentence(folder: Path, task: str, table: Table) -> str:
@@ -24,7 +36,7 @@ def int8_sentence(folder: Path, task: str, table: Table) -> str:
     Args:
         folder: of an exported model that has both files.
         task: which one.
-        table: its dev rows.
+        table: its dev rows, as `scored_rows` returns them.
     """
     from mtlib.checkpoints.export import load_exported
     from mtlib.checkpoints.onnx_files import INT8_ENDING
@@ -38,7 +50,8 @@ def int8_sentence(folder: Path, task: str, table: Table) -> str:
     groups = independent_groups(group_rows(normalise_columns(table.texts)), len(table.ids))
     resampled = bootstrap_scores(definition, values, labels, groups=groups)
     low, high = percentile_interval(resampled[0] - resampled[1])
-    return f"{definition.metric} on dev {own:.3f}, {own - exact:+.3f} ({low:.3f} to {high:.3f}) from 32 bits"
+    rows = counted(len(table.ids), "dev row")
+    return f"{definition.metric} on {rows} {own:.3f}, {own - exact:+.3f} ({low:.3f} to {high:.3f}) from 32 bits"
 
 
 def file_logits(path: Path, exported: "ExportedModel", table: Table) -> Floats:
