@@ -20,7 +20,6 @@ PURPOSES = {
     "report": "write a page about a sweep, or several: answers, figures, health",
     "export": "write a trial's weights so that transformers loads them",
     "status": "list the sweeps, running or ended, and what to type next",
-    "grafana": "print a Grafana dashboard of running sweeps",
 }
 
 

@@ -47,7 +47,7 @@ ROOMS = (
     *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.lanes", "sweeps.tracking"),
     *("sweeps.search", "sweeps.setup"),
     *("sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.push", "sweeps.export", "sweeps.run"),
-    *("sweeps.status", "sweeps.grafana", "sweeps.__main__"),
+    *("sweeps.status", "sweeps.__main__"),
 )
 """Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it. The
 files of an inner folder that is not listed belong to the outer one."""

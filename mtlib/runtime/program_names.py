@@ -17,7 +17,6 @@ SCRIPTS = {
     "report": "results/report.py",
     "export": "sweeps/export.py",
     "status": "sweeps/status.py",
-    "grafana": "sweeps/grafana.py",
 }
 """The script of each command of `multitask-sweeps`."""
 TYPED_SCRIPT = re.compile(rf"(?<!-- )python ({'|'.join(map(re.escape, SCRIPTS.values()))})")

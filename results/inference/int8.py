@@ -14,7 +14,7 @@ from results.inference.predictor import PREDICTED_SPLIT, tokenize_rows
 from results.stats.groups import independent_groups
 from results.stats.resampling import Floats, bootstrap_scores, percentile_interval, score_examples
 
-MAX_ROWS = 4000
+MOST_SCORED_ROWS = 4000
 """Most dev rows that both files predict; of more a fixed random sample."""
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # `results` must load without torch
 
 def scored_rows(table: Table) -> Table:
     """Returns the dev rows that are predicted: all, or a random sample that is the same each time."""
-    if len(table.ids) <= MAX_ROWS:
+    if len(table.ids) <= MOST_SCORED_ROWS:
         return table
-    return pick_rows(table, np.sort(np.random.default_rng(0).permutation(len(table.ids))[:MAX_ROWS]))
+    return pick_rows(table, np.sort(np.random.default_rng(0).permutation(len(table.ids))[:MOST_SCORED_ROWS]))
 
 
 def int8_sentence(folder: Path, task: str, table: Table) -> str:

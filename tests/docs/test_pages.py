@@ -18,7 +18,6 @@ import results.report as report
 import results.selector as selector
 import results.table as table
 import sweeps.export as export
-import sweeps.grafana as grafana
 import sweeps.status as status
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.gradient_methods import GRADIENT_METHODS
@@ -49,7 +48,6 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "sweeps/run.py": build_run_parser,
     "sweeps/export.py": export.build_parser,
     "sweeps/status.py": status.build_parser,
-    "sweeps/grafana.py": grafana.build_parser,
     "results/table.py": table.build_parser,
     "results/report.py": report.build_parser,
     "results/selector.py": selector.build_parser,

@@ -28,7 +28,7 @@ def test_wrong_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["tabel", "x"]) == 2
     assert capsys.readouterr().err == (
         "error: unknown command 'tabel'; did you mean 'table'? "
-        "known: table, distil, export, grafana, predict, report, run, select, status\n"
+        "known: table, distil, export, predict, report, run, select, status\n"
     )
 
 

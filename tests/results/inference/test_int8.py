@@ -42,7 +42,7 @@ def test_the_loss_is_of_accuracy_on_the_same_rows(
 def test_of_many_rows_a_sample_is_scored_the_same_each_time(tiny_config: TrialConfig, tiny_folder: Path) -> None:
     table = read_data(tiny_config, tiny_folder)["sst", "dev"]
     assert int8.scored_rows(table) is table
-    many = pick_rows(table, np.arange(int8.MAX_ROWS + 7) % len(table.ids))
+    many = pick_rows(table, np.arange(int8.MOST_SCORED_ROWS + 7) % len(table.ids))
     first, again = int8.scored_rows(many), int8.scored_rows(many)
-    assert len(first.ids) == int8.MAX_ROWS
+    assert len(first.ids) == int8.MOST_SCORED_ROWS
     assert (first.ids, first.texts) == (again.ids, again.texts)

@@ -1,4 +1,4 @@
-"""The metrics of a sweep follow its events; Prometheus reads them in `tests/sweeps/test_grafana.py`."""
+"""The metrics of a sweep follow its events; Prometheus reads them in `tests/deploy/test_grafana.py`."""
 
 from typing import Any
 

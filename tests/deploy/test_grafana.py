@@ -1,4 +1,4 @@
-"""The dashboard is what Grafana reads, and a real Prometheus answers all its queries while a sweep runs."""
+"""The dashboard fits Grafana, and a real Prometheus answers all its queries while a sweep runs."""
 
 import json
 import re
@@ -15,25 +15,24 @@ from typing import Any
 
 import pytest
 
-from sweeps.grafana import PANELS, dashboard, main
 from tests.scripts import ROOT
 
 PROMETHEUS = shutil.which("prometheus")
 STEPS = ["stages.0.epochs=20", "stages.0.steps_per_epoch=100", "smart.weight=1"]
 
 
-def test_command_prints_what_grafana_imports(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found == dashboard()
-    places = [tuple(panel["gridPos"].values()) for panel in found["panels"]]
-    assert len({panel["id"] for panel in found["panels"]}) == len(set(places)) == len(PANELS)
+def panels() -> list[dict[str, Any]]:
+    """The panels of the dashboard."""
+    found: list[dict[str, Any]] = json.loads((ROOT / "deploy/grafana.json").read_text())["panels"]
+    return found
+
+
+def test_the_panels_fit_and_ask_for_metrics_that_a_sweep_has() -> None:
+    places = [tuple(panel["gridPos"].values()) for panel in panels()]
+    assert len({panel["id"] for panel in panels()}) == len(set(places)) == len(panels())
     assert all(place[0] + place[2] <= 24 for place in places), "Grafana's grid"
-
-
-def test_wrong_word_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--fil"]) == 2
-    assert capsys.readouterr().err.startswith("error: unknown flag '--fil'")
+    asked = {name for panel in panels() for name in re.findall(r"ray_(sweep_\w+)", panel["targets"][0]["expr"])}
+    assert asked == set(re.findall(r'"(sweep_\w+)"', (ROOT / "sweeps/driver/ray_metrics.py").read_text()))
 
 
 @pytest.fixture
@@ -86,15 +85,15 @@ def answer(address: str, query: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.skipif(PROMETHEUS is None, reason="needs Debian's package prometheus")
 def test_prometheus_answers_every_query_during_a_sweep(prometheus: str) -> None:
-    deadline, left = time.monotonic() + 240, {panel.title: panel for panel in PANELS}
+    deadline, left = time.monotonic() + 240, {panel["title"]: panel["targets"][0] for panel in panels()}
     while left and time.monotonic() < deadline:
-        for panel in list(left.values()):
-            series = answer(prometheus, panel.query.replace("$sweep", ".*"))
-            labels = re.findall(r"{{(\w+)}}", panel.legend)
+        for title, target in list(left.items()):
+            series = answer(prometheus, target["expr"].replace("$sweep", ".*"))
+            labels = re.findall(r"{{(\w+)}}", target["legendFormat"])
             if series:
-                assert all(set(labels) <= set(one["metric"]) for one in series), panel.title
-                assert all(abs(float(one["value"][1])) < 1e12 for one in series), panel.title
-                del left[panel.title]
+                assert all(set(labels) <= set(one["metric"]) for one in series), title
+                assert all(abs(float(one["value"][1])) < 1e12 for one in series), title
+                del left[title]
         time.sleep(2)
     assert not left
     running = answer(prometheus, 'ray_sweep_trials{status="running"}')
