@@ -77,18 +77,18 @@ def run_distil(words: Sequence[str]) -> int:
     """Teaches, trains students and prints the verdict; returns the exit code of the sweep of students."""
     request = read_request(words)
     texts = read_all_texts(request)
-    lessons = ensemble_lessons(request, texts)
-    if request.is_two_fold:
-        code, lessons = train_teachers(request, texts)
-        if not lessons:
-            if request.is_dry_run:
-                show_note("Students are planned when these teachers are trained.")
-            return code
+    code, lessons = (
+        train_teachers(request, texts) if request.is_two_fold else (SUCCESS, ensemble_lessons(request, texts))
+    )
+    if not lessons:
+        if request.is_dry_run:
+            show_note("Students are planned when these teachers are trained.")
+        return code
     students = student_space(request.config, teach_all(request, texts, lessons))
     new = ("--encoder", request.encoder, "--replicates", str(request.replicates))
-    code, is_whole = request.start(new).train(students, request.students, request.encoder)
+    code, is_whole = request.training_run(new).train(students, request.students, request.encoder)
     if is_whole:
-        show_lines(["", *outcome_lines(request)])
+        show_lines(["", *outcome_lines(request, words)])
     return code
 
 
@@ -101,14 +101,14 @@ def read_all_texts(request: "DistilRequest") -> dict[str, TaskTexts]:
     }
 
 
-def outcome_lines(request: "DistilRequest") -> list[str]:
-    """Returns the verdict, and what to type next."""
+def outcome_lines(request: "DistilRequest", words: Sequence[str]) -> list[str]:
+    """Returns the verdict, and what to type next, after this command's `words`."""
     home, students = str(request.home), load_sweep(request.students)
     found = distillation_lines(
         home, request.selection, students, request.data, request.source, scores_held_out=request.scores_held_out
     )
     export = f"python sweeps/export.py {shlex.quote(request.students)} best FOLDER"
-    score = f"python results/distil.py {shlex.quote(home)} --score-hold-out"
+    score = shlex.join(["python", "results/distil.py", "--score-hold-out", *words])
     has_held_out = request.config.data.hold_out > 0 and not request.scores_held_out
     once = ["  once, at the end: all three on the rows that were held out", f"    {score}"] if has_held_out else []
     return [*found, "Next:", *once, "  the best student as a folder that transformers loads", f"    {export}"]
@@ -124,12 +124,12 @@ class DistilRequest:
     data: Path
     source: ModelSource
     config: TrialConfig
-    """Of the sweep's best trial."""
+    """The configuration of the sweep's best trial."""
     further: tuple[FurtherText, ...]
     students: str
     """The folder of the sweep of students."""
     teachers: str
-    """That of teachers which are trained on halves."""
+    """The folder of the sweep of teachers, which are trained on halves of the train rows."""
     is_two_fold: bool
     encoder: str
     replicates: int
@@ -138,7 +138,7 @@ class DistilRequest:
     scores_held_out: bool
     is_dry_run: bool
 
-    def start(self, words: Sequence[str]) -> TrainingRun:
+    def training_run(self, words: Sequence[str]) -> TrainingRun:
         """Says how a sweep of students or teachers is trained; a new one gets `words`."""
         new = ("--data", str(self.data), *words, *self.run_words)
         return TrainingRun(folder=self.home / TEACHERS_FOLDER, new_words=new, is_dry_run=self.is_dry_run)
@@ -195,11 +195,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the ensembles predict")
     words = "score the best student, the best single model and the ensembles on the rows that were held out"
     add("--score-hold-out", action="store_true", help=words)
-    add(
-        "--dry-run",
-        action="store_true",
-        help="train nothing: write what the ensembles teach, and print the plan of the trainings",
-    )
+    words = "train nothing: write what the ensembles teach, and print the plan of the trainings"
+    add("--dry-run", action="store_true", help=words)
     return parser
 
 
@@ -234,17 +231,14 @@ def train_teachers(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> tu
     selection, teachers = request.selection, request.teachers
     halves = {name: halve(selection.definitions[name], own.train, request.home) for name, own in texts.items()}
     space = teacher_space(selection, request.source, halves)
-    code, is_whole = request.start(()).train(space, teachers)
+    code, is_whole = request.training_run(()).train(space, teachers)
     if not is_whole:
         return code, {}
-    records = read_trials(teachers)
-    return code, {
-        name: two_fold_lessons(name, selection, request.source, own, teachers, records) for name, own in halves.items()
-    }
+    return code, two_fold_lessons(selection, request.source, halves, teachers, read_trials(teachers))
 
 
 def ensemble_lessons(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> dict[str, list[Lesson]]:
-    """By task what its ensemble is to predict: the train rows, which its models have seen."""
+    """Returns by task what its ensemble is to predict: the train rows, which its models have seen."""
     members = ensemble_members(request.selection)
     return {name: [Lesson(members=members[name], rows=train_rows(own.train))] for name, own in texts.items()}
 

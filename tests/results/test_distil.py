@@ -1,5 +1,6 @@
 """The command that distils: from a sweep to its students and the verdict, and one line for any mistake."""
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from results import distil
 from results.distil import main
 from results.sweep import load_sweep
 from tests.one_line_error import one_line_exit
@@ -39,6 +41,19 @@ def test_a_sweep_without_ensembles_is_refused(
     copy = shutil.copytree(trained_folder, tmp_path / "mine")
     (copy / "selection.json").unlink()
     assert "results/selector.py" in one_line_exit(main, capsys, copy, "--data", tiny_folder)
+
+
+def test_the_command_for_held_out_rows_keeps_the_flags(
+    trained_folder: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without them it would score other students."""
+    words = [str(trained_folder), "--two-fold", "--name", "mine", "--data", str(tiny_folder)]
+    config = distil.best_config(str(trained_folder)).override({"data.hold_out": 0.1})
+    monkeypatch.setattr(distil, "best_config", lambda _: config)
+    monkeypatch.setattr(distil, "load_sweep", lambda _: None)
+    monkeypatch.setattr(distil, "distillation_lines", lambda *_, **__: [])
+    lines = distil.outcome_lines(distil.read_request(words), words)
+    assert f"    python results/distil.py --score-hold-out {shlex.join(words)}" in lines
 
 
 def run(script: str, *words: object) -> str:
