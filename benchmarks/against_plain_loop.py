@@ -41,7 +41,8 @@ from results.records.predictions import stack_predictions
 from results.records.selection import Member
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED, TrialRecord
-from results.selection.hold_out_score import predict_table, text_groups_of
+from results.selection.hold_out_score import predict_table
+from results.stats.groups import text_groups_of
 from results.stats.resampling import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 
 LOOP, HELD_OUT, NEW = "plain loop", "held out", "dev without texts of train"

@@ -36,8 +36,9 @@ from results.records.examples import read_hold_out
 from results.records.selection import Selection
 from results.records.trials import read_sweep
 from results.selection.cross_fitting import interval
-from results.selection.hold_out_score import predict_table, read_held_out_rows, text_groups_of
+from results.selection.hold_out_score import predict_table, read_held_out_rows
 from results.selection.select_all import SelectionRequest, select_from
+from results.stats.groups import text_groups_of
 from results.stats.resampling import CONFIDENCE, bootstrap_scores, score_examples
 
 

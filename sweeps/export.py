@@ -163,16 +163,19 @@ def export_onnx(folder: Path, dev: Mapping[str, Table]) -> Iterator[str]:
 
     Where there are dev rows, of all tasks, it writes files with integer weights too, and scores them.
     """
+    from mtlib.checkpoints.export import load_exported
     from mtlib.checkpoints.onnx_files import INT8_ENDING, write_onnx
 
     show_note("Tracing the model for ONNX ...")
-    for task, difference in write_onnx(folder, int8=bool(dev)).items():
-        path = folder / "onnx" / f"{task}.onnx"
+    deviations, target = write_onnx(folder, int8=bool(dev)), folder / "onnx"
+    exported = load_exported(folder) if dev else None
+    for task, difference in deviations.items():
+        path = target / f"{task}.onnx"
         yield f"  {path}: {size_of(path)}, logits are those of torch to {difference:.0e}"
-        if dev:
-            small = path.with_name(f"{task}{INT8_ENDING}")
+        if exported is not None:
+            small = target / f"{task}{INT8_ENDING}"
             show_note(f"{task}: both files predict {counted(len(dev[task].ids), 'dev row')} ...")
-            yield f"  {small}: {size_of(small)}, {int8_sentence(folder, task, dev[task])}"
+            yield f"  {small}: {size_of(small)}, {int8_sentence(exported, target, dev[task])}"
 
 
 def size_of(path: Path) -> str:

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.row_sources import pick_rows
 from mtlib.data.tables import Table
 from mtlib.runtime.command_line import counted
 from results.ensembles.outputs import outputs_of, values_of
 from results.inference.predictor import PREDICTED_SPLIT, tokenize_rows
-from results.stats.groups import independent_groups
+from results.stats.groups import text_groups_of
 from results.stats.resampling import Floats, bootstrap_scores, percentile_interval, score_examples
 
 MOST_SCORED_ROWS = 4000
@@ -28,27 +27,24 @@ def scored_rows(table: Table) -> Table:
     return pick_rows(table, np.sort(np.random.default_rng(0).permutation(len(table.ids))[:MOST_SCORED_ROWS]))
 
 
-def int8_sentence(folder: Path, task: str, table: Table) -> str:
+def int8_sentence(exported: "ExportedModel", folder: Path, table: Table) -> str:
     """States the dev score of a task's file with integer weights, and its difference from the file with 32 bits.
 
     The interval of the difference, of 95 %, is over examples: both files predict the same ones.
 
     Args:
-        folder: of an exported model that has both files.
-        task: which one.
-        table: its dev rows, as `scored_rows` returns them.
+        exported: the model, loaded.
+        folder: its ONNX files.
+        table: the task's dev rows, as `scored_rows` returns them.
     """
-    from mtlib.checkpoints.export import load_exported
     from mtlib.checkpoints.onnx_files import INT8_ENDING
 
-    exported = load_exported(folder)
-    definition, labels = exported.config.task(task), table.labels.astype(np.float64)
-    paths = [folder / "onnx" / f"{task}{ending}" for ending in (INT8_ENDING, ".onnx")]
+    definition, labels = exported.config.task(table.task), table.labels.astype(np.float64)
+    paths = [folder / f"{table.task}{ending}" for ending in (INT8_ENDING, ".onnx")]
     outputs = np.stack([outputs_of(definition, file_logits(path, exported, table)) for path in paths])
     values = values_of(definition, outputs, labels)
     own, exact = score_examples(definition, values, labels)
-    groups = independent_groups(group_rows(normalise_columns(table.texts)), len(table.ids))
-    resampled = bootstrap_scores(definition, values, labels, groups=groups)
+    resampled = bootstrap_scores(definition, values, labels, groups=text_groups_of(table))
     low, high = percentile_interval(resampled[0] - resampled[1])
     rows = counted(len(table.ids), "dev row")
     return f"{definition.metric} on {rows} {own:.3f}, {own - exact:+.3f} ({low:.3f} to {high:.3f}) from 32 bits"

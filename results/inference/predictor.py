@@ -54,9 +54,13 @@ def load_predictor(selection: Selection, task: str, source: ModelSource) -> Pred
     Raises:
         ValueError: as `load_models`, or weights of members make no sense.
     """
-    members = selection.tasks[task].members
+    return load_members(selection.definitions[task], selection.tasks[task].members, source)
+
+
+def load_members(task: Task, members: Sequence[Member], source: ModelSource) -> Predictor:
+    """Loads the ensemble of some members; raises as `load_predictor`."""
     ensemble = ensemble_of(members)
-    return Predictor(task=selection.definitions[task], models=load_models(members, task, source), ensemble=ensemble)
+    return Predictor(task=task, models=load_models(members, task.name, source), ensemble=ensemble)
 
 
 def ensemble_of(members: Sequence[Member | BundledMember]) -> Ensemble:
@@ -88,6 +92,12 @@ def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tu
         if texts:
             outputs[has_text] = predict_texts(predictor, texts)
         yield chunk, outputs
+
+
+def predict_rows(predictor: Predictor, texts: Iterable[tuple[str, ...]]) -> Floats:
+    """Returns the outputs of an ensemble for all rows, at least one, (rows, width), as `predict_stream` gives them."""
+    rows = (TextRow(where="", id="", texts=own) for own in texts)
+    return np.concatenate([outputs for _, outputs in predict_stream(predictor, rows)])
 
 
 def iter_chunks(rows: Iterable[TextRow]) -> Iterator[list[TextRow]]:

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow.fs as fs
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require
@@ -18,13 +17,12 @@ from mtlib.runtime.storage import join_location, open_folder, split_location
 from results.ensembles.outputs import values_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_trials
-from results.inference.predictor import Predictor, load_predictor, predict_stream
-from results.inference.readers import TextRow
+from results.inference.predictor import Predictor, load_predictor, predict_rows
 from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection
 from results.selection.cross_fitting import interval
-from results.stats.groups import independent_groups
-from results.stats.resampling import Floats, Numbers, bootstrap_scores, score_examples
+from results.stats.groups import text_groups_of
+from results.stats.resampling import Floats, bootstrap_scores, score_examples
 
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
@@ -90,16 +88,9 @@ def read_held_out_rows(
     return table
 
 
-def text_groups_of(table: Table) -> Numbers:
-    """(rows,) the number of the group that each row of a table is drawn with: rows that texts connect."""
-    return independent_groups(group_rows(normalise_columns(table.texts)), len(table.ids))
-
-
 def predict_table(predictor: Predictor, table: Table) -> Floats:
     """Returns the outputs of an ensemble for every row of a table, (rows, width)."""
-    texts = zip(*table.texts, strict=True)
-    rows = (TextRow(id=name, texts=own, where=name) for name, own in zip(table.ids, texts, strict=True))
-    return np.concatenate([outputs for _, outputs in predict_stream(predictor, rows)])
+    return predict_rows(predictor, zip(*table.texts, strict=True))
 
 
 def count_evaluations(places: Sequence[str]) -> int:

@@ -3,6 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from mtlib.data.hold_out import group_rows, normalise_columns
+from mtlib.data.tables import Table
 from results.stats.resampling import Floats, Numbers
 
 LEAST_GROUPS = 10
@@ -33,6 +35,11 @@ def independent_groups(text_groups: npt.ArrayLike | None, num_examples: int) -> 
     _, groups, sizes = np.unique(text_groups, return_inverse=True, return_counts=True)
     is_grouped = len(sizes) < num_examples and are_usable(len(sizes), int(sizes.max()), num_examples)
     return np.asarray(groups) if is_grouped else alone
+
+
+def text_groups_of(table: Table) -> Numbers:
+    """Returns the number of the group that each row of a table is drawn with, (rows,): rows that texts connect."""
+    return independent_groups(group_rows(normalise_columns(table.texts)), len(table.ids))
 
 
 def count_groups(groups: Numbers) -> int:

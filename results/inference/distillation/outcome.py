@@ -25,8 +25,8 @@ from results.inference.distillation.verdict import (
     score_table,
     scored,
 )
-from results.inference.models import ModelSource, load_models
-from results.inference.predictor import Predictor, ensemble_of, predict_texts
+from results.inference.models import ModelSource
+from results.inference.predictor import load_members, predict_texts
 from results.records.selection import Member, Selection
 from results.records.trials import COMPLETED, OVERALL
 from results.selection.hold_out_score import (
@@ -34,9 +34,9 @@ from results.selection.hold_out_score import (
     predict_table,
     read_held_out_tables,
     record_evaluation,
-    text_groups_of,
 )
 from results.selection.select_all import SelectionRequest, select_from
+from results.stats.groups import text_groups_of
 from results.stats.ranking import RankedConfiguration
 from results.stats.resampling import Floats
 from results.stats.trial_scores import TOTAL
@@ -151,7 +151,7 @@ def measure_cost(
     members, rows, seconds = contender.replicates[0], 0, 0.0
     sizes: dict[tuple[str, str, int], int] = {}
     for name in tasks:
-        predictor = predictor_of(tasks[name], members[name], source)
+        predictor = load_members(tasks[name], members[name], source)
         for member, loaded in zip(members[name], predictor.models, strict=True):
             key = member.sweep, member.trial, member.epoch
             sizes[key] = sum(parameter.numel() for parameter in loaded.model.parameters())
@@ -161,11 +161,6 @@ def measure_cost(
         predict_texts(predictor, texts)
         seconds, rows = seconds + time.perf_counter() - started, rows + len(texts)
     return Cost(num_models=len(sizes), num_parameters=sum(sizes.values()), rows_per_second=rows / seconds)
-
-
-def predictor_of(task: Task, members: Sequence[Member], source: ModelSource) -> Predictor:
-    """Returns the loaded ensemble of some members."""
-    return Predictor(task=task, models=load_models(members, task.name, source), ensemble=ensemble_of(members))
 
 
 def cross_fitted_cells(selection: Selection, tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:
@@ -196,7 +191,7 @@ def score_contender(
     """Returns a contender's scores on rows of all tasks, for each of its trainings."""
     values: dict[str, Floats] = {}
     for name, table in tables.items():
-        outputs = [predict_table(predictor_of(tasks[name], own[name], source), table) for own in contender.replicates]
+        outputs = [predict_table(load_members(tasks[name], own[name], source), table) for own in contender.replicates]
         values[name] = np.stack([values_of(tasks[name], found, table.labels) for found in outputs])
     labels = {name: table.labels.astype(np.float64) for name, table in tables.items()}
     return scored(values, labels, {name: text_groups_of(table) for name, table in tables.items()}, tasks)

@@ -16,9 +16,9 @@ from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.storage import is_file, open_folder
 from mtlib.tasks import Task
 from results.ensembles.outputs import logits_behind
-from results.inference.models import ModelSource, load_models
-from results.inference.predictor import Predictor, ensemble_of, predict_stream
-from results.inference.readers import ID_COLUMN, TextRow
+from results.inference.models import ModelSource
+from results.inference.predictor import load_members, predict_rows
+from results.inference.readers import ID_COLUMN
 from results.records.files import write_parquet
 from results.records.selection import Member
 from results.stats.resampling import Floats
@@ -73,12 +73,7 @@ class Lesson:
 
 def lesson_logits(task: Task, lesson: Lesson, source: ModelSource) -> Floats:
     """Returns the predictions of a lesson's models as logits, (rows, num_logits); of a regression the predictions."""
-    models = load_models(lesson.members, task.name, source)
-    predictor = Predictor(task=task, models=models, ensemble=ensemble_of(lesson.members))
-    texts = (
-        TextRow(where="", id=own, texts=text) for own, text in zip(lesson.rows.ids, lesson.rows.texts, strict=True)
-    )
-    outputs = np.concatenate([found for _, found in predict_stream(predictor, texts)])
+    outputs = predict_rows(load_members(task, lesson.members, source), lesson.rows.texts)
     return outputs if task.is_regression else logits_behind(task, outputs)
 
 
@@ -115,17 +110,17 @@ def table_of(task: Task, rows: TaughtRows, logits: Floats | None = None) -> pa.T
 
 
 def text_columns(task: Task) -> tuple[str, ...]:
-    """Names of the columns of texts."""
+    """Returns the names of the columns of texts."""
     return tuple(f"text_{number}" for number in range(1, len(task.text_columns) + 1))
 
 
 def logit_columns(task: Task) -> tuple[str, ...]:
-    """Names of the columns of logits."""
+    """Returns the names of the columns of logits."""
     return tuple(f"logit_{number}" for number in range(task.num_logits))
 
 
 def label_values(task: Task, labels: np.ndarray) -> list[Any]:
-    """Labels as the task's files have them: by value, name or number."""
+    """Returns labels as the task's files have them: by value, name or number."""
     if task.is_regression:
         return [str(label) for label in labels.tolist()]
     names = task.label_values or task.class_names

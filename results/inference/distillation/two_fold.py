@@ -126,41 +126,46 @@ def changes_between(base: TrialConfig, config: TrialConfig) -> dict[str, Any]:
 
 
 def two_fold_lessons(
-    name: str,
     selection: Selection,
     source: ModelSource,
-    halves: TrainHalves,
+    halves: Mapping[str, TrainHalves],
     teachers: str,
     records: Sequence[TrialRecord],
-) -> list[Lesson]:
-    """Returns what the trained teachers of a task are to predict: each half by the models that were trained on the
-    other one.
+) -> dict[str, list[Lesson]]:
+    """Returns by task what the trained teachers are to predict: each half by the models that were trained on the other.
 
     A teacher predicts with the weights of its own best epoch for the task; its weight in the ensemble and its
-    temperature are the member's.
+    temperature are the member's. Members that are one teacher with one temperature are one model, with their weights'
+    sum.
 
     Args:
-        name, selection, source, halves: as in `teacher_space`, of one task.
-        teachers: the sweep of teachers; `source` has its place.
+        selection, source, halves: as in `teacher_space`.
+        teachers: the sweep of teachers.
         records: its trials.
 
     Raises:
         ValueError: a teacher has not finished.
     """
-    numbers = {config.content_hash: number for number, config in teacher_configs(selection, source).items()}
+    names = {config.content_hash: name for name, config in teacher_configs(selection, source).items()}
     trained = {(own.params[MEMBER_KEY], own.params[HALF_KEY]): own for own in records if own.status in COMPLETED}
-    wanted = [numbers[config.content_hash] for config in member_configs(selection, name, source)]
-    members = selection.tasks[name].members
 
-    def taught_by(half: str) -> tuple[Member, ...]:
-        missing = [number for number in wanted if (number, half) not in trained]
+    def taught_by(task: str, half: str) -> tuple[Member, ...]:
+        wanted = [names[config.content_hash] for config in member_configs(selection, task, source)]
+        missing = [name for name in wanted if (name, half) not in trained]
         rule = f"teachers in {teachers} must have been trained on the {half} half"
         require(not missing, rule, f"not {', '.join(dict.fromkeys(missing))}")
-        found = [trained[number, half] for number in wanted]
-        return tuple(
-            replace(member, sweep=teachers, trial=record.trial_id, epoch=record.best_epoch[name])
-            for member, record in zip(members, found, strict=True)
-        )
+        weights = dict[Member, float]()
+        for name, member in zip(wanted, selection.tasks[task].members, strict=True):
+            trial, epoch = trained[name, half].trial_id, trained[name, half].best_epoch[task]
+            own = replace(member, sweep=teachers, trial=trial, epoch=epoch, weight=0.0)
+            weights[own] = weights.get(own, 0.0) + member.weight
+        return tuple(replace(own, weight=weight) for own, weight in weights.items())
 
-    others = reversed(HALVES)
-    return [Lesson(members=taught_by(half), rows=rows) for half, rows in zip(others, halves.rows, strict=True)]
+    first, second = HALVES
+    return {
+        task: [
+            Lesson(members=taught_by(task, second), rows=own.rows[0]),
+            Lesson(members=taught_by(task, first), rows=own.rows[1]),
+        ]
+        for task, own in halves.items()
+    }

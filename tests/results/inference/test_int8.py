@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from mtlib.checkpoints.export import export_model
+from mtlib.checkpoints.export import export_model, load_exported
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.row_sources import pick_rows
@@ -31,7 +31,7 @@ def test_the_loss_is_of_accuracy_on_the_same_rows(
     wrong = np.arange(len(right)) % 4 == 0
     worse = np.where(wrong[:, None], -right, right)
     monkeypatch.setattr(int8, "file_logits", lambda path, *_: worse if "int8" in path.name else right)
-    words = re.sub("[(),]", "", int8.int8_sentence(tmp_path / "model", "qqp", table)).split()
+    words = re.sub("[(),]", "", int8.int8_sentence(load_exported(tmp_path / "model"), tmp_path / "onnx", table)).split()
     score, loss, low, high = (float(words[at]) for at in (5, 6, 7, 9))
     assert score == pytest.approx(1 - wrong.mean(), abs=6e-4)
     assert loss == pytest.approx(-wrong.mean(), abs=6e-4)

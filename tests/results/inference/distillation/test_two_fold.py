@@ -70,8 +70,9 @@ def test_each_half_is_taught_by_models_that_have_not_learned_it(
         for number, (own, values) in enumerate(zip(configs, params, strict=True))
     ]
     by_trial = {record.trial_id: TrialConfig.from_json(record.config) for record in records}
+    by_task = two_fold_lessons(selection, source, halves, "teachers", records)
     for name in TASKS:
-        lessons = two_fold_lessons(name, selection, source, halves[name], "teachers", records)
+        lessons = by_task[name]
         taught = [row for lesson in lessons for row in lesson.rows.ids]
         assert sorted(taught) == sorted(all_rows[name, "train"].ids)
         for lesson in lessons:
@@ -81,7 +82,7 @@ def test_each_half_is_taught_by_models_that_have_not_learned_it(
                 table = read_data(by_trial[member.trial], tiny_folder)[name, "train"]
                 assert not texts_of(zip(*table.texts, strict=True)) & texts_of(lesson.rows.texts)
     half = [record for record in records if record.params[HALF_KEY] == "first"]
-    message = one_line_error(two_fold_lessons, "sst", selection, source, halves["sst"], "teachers", half)
+    message = one_line_error(two_fold_lessons, selection, source, halves, "teachers", half)
     assert message.startswith("teachers in teachers must have been trained on the second half")
 
 
@@ -100,7 +101,13 @@ def test_teachers_are_the_configurations_of_the_members(
     one = selection.tasks["sst"].members[0]
     again = replace(selection, tasks={"sst": replace(selection.tasks["sst"], members=(one, one))})
     halves = {"sst": halves_of(trained_folder, tiny_folder, tmp_path)["sst"]}
-    assert len(grid_configs(teacher_space(again, source, halves))) == len(HALVES)
+    space = teacher_space(again, source, halves)
+    assert len(grid_configs(space)) == len(HALVES)
+    records = [
+        build_record(number, params=params, best_epoch={"sst": 2}) for number, params in enumerate(grid_trials(space))
+    ]
+    for lesson in two_fold_lessons(again, source, halves, "teachers", records)["sst"]:
+        assert [own.weight for own in lesson.members] == [2 * one.weight]
 
 
 @pytest.mark.parametrize(
