@@ -79,8 +79,8 @@ KINDS: dict[Kind, TaskKind] = {
 
 
 def rarest_label(labels: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Returns the label by which a row is stratified: its own, (rows,); of several labels, (rows, num_classes), the
-    rarest.
+    """Returns the label by which a row is stratified: its own, (rows,);
+    of several labels, (rows, num_classes), the rarest.
 
     A row that has none of several labels gets -1. Source: the rarest label decides first, as in Sechidis et al. 2011,
     "On the stratification of multi-label data".

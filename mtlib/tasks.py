@@ -148,8 +148,8 @@ class Task:
         return self.labels or tuple(map(str, range(self.num_classes)))
 
     def names_of(self, label: Any) -> str:
-        """Returns the name of a row's class, a number; of several labels, (num_classes,), the names of all that it
-        has."""
+        """Returns the name of a row's class, a number;
+        of several labels, (num_classes,), the names of all that it has."""
         if not self.kind_entry.has_several_labels:
             return self.class_names[int(label)]
         return ", ".join(name for name, has in zip(self.class_names, label, strict=True) if has) or "none"

@@ -246,8 +246,8 @@ def ensemble_lessons(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> 
 def teach_all(
     request: DistilRequest, texts: Mapping[str, TaskTexts], lessons: Mapping[str, list[Lesson]]
 ) -> list[Taught]:
-    """Returns what is taught of all tasks: train rows by `lessons`, further texts by the ensembles; each is predicted
-    once."""
+    """Returns what is taught of all tasks: train rows by `lessons`, further texts by the ensembles;
+    each is predicted once."""
     members, found = ensemble_members(request.selection), list[Taught]()
     places = {**request.source.places, request.teachers: request.teachers}
     source = replace(request.source, places=places)

@@ -159,8 +159,8 @@ def predict_files(options: argparse.Namespace) -> None:
 
 
 def predicted_files(options: argparse.Namespace, task: Task) -> list[PredictedFile]:
-    """Returns what is read and written; ValueError if a format is unknown, or an output is there already or is an
-    input."""
+    """Returns what is read and written; ValueError if a format is unknown,
+    or an output is there already or is an input."""
     inputs, output = options.input, STANDARD_OUTPUT if options.output is None else options.output
     is_folder = len(inputs) > 1 or output.endswith("/")
     outputs = find_outputs(inputs, output) if is_folder else [output]
@@ -269,8 +269,8 @@ def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str],
 
 
 def read_home(options: argparse.Namespace) -> str:
-    """Returns the folder or URI that is named; ValueError if it is a file, or a bundle that does not go with other
-    flags."""
+    """Returns the folder or URI that is named;
+    ValueError if it is a file, or a bundle that does not go with other flags."""
     folder, name = split_location(options.selection)
     home = find_sweep((folder or ".") if name == SELECTION_FILE else options.selection)
     is_file = not is_uri(home) and Path(home).expanduser().is_file()

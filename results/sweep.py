@@ -268,8 +268,8 @@ class Sweep:
         return sweep_effects(self.path, self.info, self.records, self.scores)
 
     def estimate_effects(self, bases: Mapping[str, Any] | None = None) -> SweepEffects:
-        """Returns the effects of the searched keys, some with another base value; arguments and errors as of
-        `effects`."""
+        """Returns the effects of the searched keys, some with another base value;
+        arguments and errors as of `effects`."""
         return (
             sweep_effects(self.path, self.info, self.records, self.scores, bases) if bases else self.estimated_effects
         )

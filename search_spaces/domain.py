@@ -129,8 +129,8 @@ def ends(item: Range) -> tuple[Any, ...]:
 
 
 def enabling_values(key: SearchKey, conditions: Mapping[SearchKey, Condition]) -> Iterator[dict[SearchKey, Any]]:
-    """Yields all values of other keys under which a key is sampled; one empty dictionary for a key without
-    condition."""
+    """Yields all values of other keys under which a key is sampled;
+    one empty dictionary for a key without condition."""
     if key not in conditions:
         yield {}
         return

@@ -106,8 +106,8 @@ def tuning_up_bert() -> TrialConfig:
 
 
 def tuning_up_bert_alone(task: str) -> tuple[StageConfig, ...]:
-    """Returns one task alone: QQP for 25 epochs of 2500 steps, the others for 150 of 50 (Tuning Up BERT, section
-    5.2)."""
+    """Returns one task alone: QQP for 25 epochs of 2500 steps,
+    the others for 150 of 50 (Tuning Up BERT, section 5.2)."""
     epochs, steps = (25, 2500) if task == "qqp" else (150, 50)
     return (StageConfig(tasks=(task,), epochs=epochs, steps_per_epoch=steps),)
 

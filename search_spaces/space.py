@@ -157,8 +157,8 @@ def trial_params(drawn: Mapping[SearchKey, Any]) -> dict[str, Any]:
 
 
 def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
-    """Returns the configuration of a trial: the base with searched values, by dotted key or name that the space
-    defines.
+    """Returns the configuration of a trial: the base with searched values,
+    by dotted key or name that the space defines.
 
     Raises:
         ValueError: an unknown key, or a value that does not fit.
@@ -175,8 +175,8 @@ def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
 
 
 def grid_configs(space: SearchSpace) -> list[TrialConfig]:
-    """Returns the configuration of every grid point, in order; ValueError if one cannot be built, or two are the
-    same."""
+    """Returns the configuration of every grid point, in order;
+    ValueError if one cannot be built, or two are the same."""
     numbers: dict[str, int] = {}
     configs = []
     for number, point in enumerate(grid_points(space)):
@@ -227,8 +227,8 @@ def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
 
 
 def choice_values(space: SearchSpace, key: str) -> tuple[Any, ...]:
-    """Returns the values of a dotted key that the choices of a space may give it, each once; empty where it is not
-    searched."""
+    """Returns the values of a dotted key that the choices of a space may give it, each once;
+    empty where it is not searched."""
     found = []
     for searched, item in search_domain(space).items():
         named = space.grid.get(searched)

@@ -30,8 +30,8 @@ what it needs of the file, so that workers do not import it."""
 def find_space(
     name: str, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES, methods: Methods = BUILT_IN
 ) -> tuple[SearchSpace, bytes | None]:
-    """Returns a built-in space by its name, or the space in a file by its path, with the file's content, as
-    `fit_space`.
+    """Returns a built-in space by its name, or the space in a file by its path,
+    with the file's content, as `fit_space`.
 
     Raises:
         ValueError: as `load_space`, `fit_space` and `read_space_file`.
@@ -86,8 +86,8 @@ def run_space_file(
     changes: tuple[tuple[str, str], ...],
     methods: Methods,
 ) -> SearchSpace:
-    """Returns the space in a file with this content; the command asks twice, and the file, which may print, is run
-    once."""
+    """Returns the space in a file with this content;
+    the command asks twice, and the file, which may print, is run once."""
     module = types.ModuleType(MODULE_NAME)
     module.__file__ = str(path)
     with registered(module):

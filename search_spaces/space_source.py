@@ -52,8 +52,8 @@ def literal(value: Any, name: str) -> str:
 
 
 def can_be_imported(cls: type[Any]) -> bool:
-    """Returns whether a file can import a class: not one of a file of methods, nor one with the settings of such
-    methods."""
+    """Returns whether a file can import a class:
+    not one of a file of methods, nor one with the settings of such methods."""
     module = sys.modules.get(cls.__module__)
     return getattr(module, cls.__qualname__, None) is cls and not cls.__module__.startswith(MODULE_PREFIX)
 

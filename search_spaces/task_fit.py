@@ -60,8 +60,8 @@ def allowing(space: SearchSpace, methods: Methods) -> SearchSpace:
 
 
 def chosen_tasks(tasks: Mapping[str, Task], changes: Changes) -> Mapping[str, Task]:
-    """Returns those of some tasks that changes name as tasks of a stage; all if they name none, or one that is not
-    there."""
+    """Returns those of some tasks that changes name as tasks of a stage;
+    all if they name none, or one that is not there."""
     named = {task for key, text in changes.items() if STAGE_TASKS.fullmatch(key) for task in split_text(text)}
     is_part = bool(named) and named <= set(tasks)
     return {name: task for name, task in tasks.items() if name in named} if is_part else tasks
@@ -86,8 +86,8 @@ def trained_tasks(space: SearchSpace) -> set[str]:
 
 
 def with_definitions(space: SearchSpace, tasks: Mapping[str, Task]) -> SearchSpace:
-    """Returns a space whose configurations have these definitions of tasks; ValueError if one that it trains is not
-    there."""
+    """Returns a space whose configurations have these definitions of tasks;
+    ValueError if one that it trains is not there."""
     needed = in_order(trained_tasks(space))
     if all(tasks.get(name) == space.base.task(name) for name in needed):
         return space

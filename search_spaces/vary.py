@@ -20,8 +20,8 @@ QUOTED_VALUE = re.compile(r'^"(.*)"$')
 
 
 def vary(base: TrialConfig, metric: str, typed: Mapping[str, str]) -> SearchSpace:
-    """Returns the space over keys of the configuration with values as typed, a list `0,0.45,1` or a range
-    `1e-5..1e-4:log`.
+    """Returns the space over keys of the configuration with values as typed,
+    a list `0,0.45,1` or a range `1e-5..1e-4:log`.
 
     Args:
         base: the configuration that is varied, with everything that is not searched.
@@ -73,8 +73,8 @@ def split_range(text: str) -> list[str]:
 
 
 def split_values(text: str) -> list[str]:
-    """Returns the values of a list; a value in brackets is a list itself, and blanks at the ends of one in quotes
-    count."""
+    """Returns the values of a list; a value in brackets is a list itself,
+    and blanks at the ends of one in quotes count."""
     return [unquoted(value.strip()) for value in COMMA.split(text)]
 
 

@@ -272,8 +272,8 @@ def typed_text(value: Any, *, is_list: bool = False) -> str:
 
 
 def ray_address() -> str | None:
-    """Returns the address of the Ray that this process uses already, else of the one in the environment; None if
-    neither."""
+    """Returns the address of the Ray that this process uses already, else of the one in the environment;
+    None if neither."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         return str(ray.get_runtime_context().gcs_address)

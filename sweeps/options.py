@@ -230,8 +230,8 @@ class SweepPlan:
 
 
 def saved_options(options: SweepOptions) -> dict[str, Any]:
-    """Returns the options that `sweep.json` keeps, as plain data; configurations added by --extend count among the
-    trials."""
+    """Returns the options that `sweep.json` keeps, as plain data;
+    configurations added by --extend count among the trials."""
     names = [item.name for item in fields(options) if item.name not in NOT_SAVED]
     kept = {SAVED_KEYS.get(name, name): to_dict(getattr(options, name)) for name in names}
     return {**kept, "trials": options.num_drawn, "data": None if options.data is None else str(options.data)}

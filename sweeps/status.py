@@ -179,8 +179,8 @@ def detail(folder: str, *, has_steps: bool) -> Drawn:
 def wide_and_tall(
     titles: Sequence[str], rows: Sequence[Sequence[Sequence[str]]], separator: str, numbers: Collection[int] = ()
 ) -> tuple[PrintedTable, PrintedTable]:
-    """Returns a table with the parts of cells side by side, and one that has them, and parts of titles, below each
-    other."""
+    """Returns a table with the parts of cells side by side, and one that has them, and parts of titles,
+    below each other."""
     joined = [[separator.join(parts) for parts in row] for row in rows]
     wide = PrintedTable(titles=titles, rows=joined, names=titles, numbers=numbers, has_rule=False)
     broken = [title.split(" ") if " " in title else broken_key(title) for title in titles]

@@ -141,8 +141,8 @@ def load_exported(folder: Path | str) -> ExportedModel:
 def build_model(
     config: TrialConfig, pretrained: PretrainedEncoder, weights: Mapping[str, Tensor], rule: str
 ) -> MultiTaskModel:
-    """Returns a configuration's model with these weights, in evaluation mode; ValueError with the rule if some do not
-    fit.
+    """Returns a configuration's model with these weights, in evaluation mode;
+    ValueError with the rule if some do not fit.
 
     Weights of an early epoch lack those of tasks that were not active yet; these are initialised anew.
     """
@@ -156,8 +156,8 @@ def build_model(
 
 
 def was_active(config: TrialConfig, task: str, own: Iterable[str], given: Iterable[str]) -> bool:
-    """Returns whether a task had been active when weights were saved: some weights of its own are there, or all that it
-    uses.
+    """Returns whether a task had been active when weights were saved:
+    some weights of its own are there, or all that it uses.
 
     `own` are the names of all weights of the trial's model, `given` those of the saved weights.
     """

@@ -89,8 +89,8 @@ def encoder_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the parts outside the encoder, such as a task's head, whose weights all fit by name and shape; ValueError
-    if there are none."""
+    """Returns the parts outside the encoder, such as a task's head, whose weights all fit by name and shape;
+    ValueError if there are none."""
     rest = [name for name in own if not name.startswith(ENCODER)]
     misfits = {part_of_weight(name) for name in rest if name not in weights or weights[name].shape != own[name].shape}
     fitting = {name: weights[name] for name in rest if part_of_weight(name) not in misfits}
@@ -115,8 +115,8 @@ def find_files(path: Path, epoch: str) -> list[Path]:
 
 
 def best_weights(folder: Path, epoch: str) -> Path:
-    """Returns the file of a checkpoint folder's best epoch, overall or of a task; checked where its checksum is
-    known."""
+    """Returns the file of a checkpoint folder's best epoch, overall or of a task;
+    checked where its checksum is known."""
     kept = StateFolder(path=folder)
     try:
         best_epochs = read_best(kept)

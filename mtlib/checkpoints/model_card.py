@@ -82,8 +82,8 @@ class CardFacts:
 
 
 def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], facts: CardFacts) -> str:
-    """Returns a whole model card; `fingerprint` is the pretrained encoder's, `files` what the folder holds, by file
-    name."""
+    """Returns a whole model card; `fingerprint` is the pretrained encoder's, `files` what the folder holds,
+    by file name."""
     parts = (
         front_matter(card_metadata(config, facts)),
         opening_lines(config, files, facts),
@@ -130,8 +130,8 @@ def evaluations(config: TrialConfig, facts: CardFacts) -> Iterator[EvalResult]:
 
 
 def dev_data(task: Task) -> dict[str, Any]:
-    """Returns the data set and split of a task's dev rows, as arguments of `EvalResult`: the task, unless the hub has
-    them."""
+    """Returns the data set and split of a task's dev rows, as arguments of `EvalResult`:
+    the task, unless the hub has them."""
     paths = () if task.files is None or task.files.dev_share else task.files.paths("dev")
     if paths and paths[0].startswith(HUB_PREFIX):
         path, split = split_hub_path(paths[0], "dev")

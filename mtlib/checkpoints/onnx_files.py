@@ -156,8 +156,8 @@ def deviation(logits: TaskLogits, session: Any, arrays: Sequence[Tensor]) -> flo
 
 
 def run_session(session: Any, arrays: Sequence[Tensor]) -> Tensor:
-    """Returns the logits of a file, (rows, num_logits), opened as an `InferenceSession`; `arrays` as `arrays_of` gives
-    them."""
+    """Returns the logits of a file, (rows, num_logits), opened as an `InferenceSession`;
+    `arrays` as `arrays_of` gives them."""
     names = [item.name for item in session.get_inputs()]  # without those that the encoder does not use
     given = dict(zip(input_names(len(arrays) // len(INPUT_NAMES)), arrays, strict=True))
     (found,) = session.run(None, {name: given[name].numpy() for name in names})

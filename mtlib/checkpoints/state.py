@@ -236,8 +236,8 @@ def delete_state(root: fs.SubTreeFileSystem, name: str) -> None:
 
 
 def drop_states(folder: StateFolder) -> None:
-    """Removes the states of a trial that has ended, and what a kill has left; best weights, and states that were set
-    aside, stay."""
+    """Removes the states of a trial that has ended, and what a kill has left;
+    best weights, and states that were set aside, stay."""
     root = folder.root
     for name in state_files(folder):
         delete_state(root, name)

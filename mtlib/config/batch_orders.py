@@ -169,8 +169,8 @@ def annealed(sets: StageSets, number: int, annealing: float) -> Rounds:
 
 
 def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
-    """Returns one epoch of independent draws of a set each, as many as a pass over all sets has batches unless
-    configured.
+    """Returns one epoch of independent draws of a set each,
+    as many as a pass over all sets has batches unless configured.
 
     The probability of a set is p_i = f_i N_i^exponent / sum_j f_j N_j^exponent, for N_i rows and a factor f_i.
 
@@ -200,8 +200,8 @@ def unimax(sets: StageSets, number: int, max_passes: int) -> Rounds:
 
 
 def stage_counts(sets: StageSets, max_passes: int) -> list[int]:
-    """Batches of each set in a stage of `unimax`, which has as many batches as one of `sampled_round_robin` unless its
-    steps are configured."""
+    """Batches of each set in a stage of `unimax`,
+    which has as many batches as one of `sampled_round_robin` unless its steps are configured."""
     if sets.steps_per_epoch is None:
         return unimax_counts(sets.batches, sum(sampled_counts(sets)) * sets.num_epochs, max_passes)
     divide = unimax_counts_in_rounds if sets.sums_rounds else unimax_counts

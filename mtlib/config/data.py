@@ -106,8 +106,8 @@ def check_label(entry: str, task: Task) -> None:
 
 
 def as_number(text: str) -> str | float:
-    """Returns a written value as the finite number that it is; truth values in small letters; any other text
-    unchanged."""
+    """Returns a written value as the finite number that it is; truth values in small letters;
+    any other text unchanged."""
     number = float(text) if NUMBER.fullmatch(text) else math.nan
     if math.isfinite(number):
         return number + 0.0
@@ -115,8 +115,8 @@ def as_number(text: str) -> str | float:
 
 
 def is_usable(name: str, source: SourceConfig, tasks: Mapping[str, Task]) -> bool:
-    """Returns whether a source is given, not one of the further sets as they are, which are for built-in tasks
-    alone."""
+    """Returns whether a source is given, not one of the further sets as they are,
+    which are for built-in tasks alone."""
     is_given = source != further_sets().get(name)
     return is_given or (name not in tasks and tasks.get(source.task) == TASKS[source.task])
 

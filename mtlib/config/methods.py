@@ -99,8 +99,8 @@ def join_methods(first: Methods, second: Methods) -> Methods:
 
 @functools.cache
 def load_methods(files: tuple[MethodFile, ...]) -> Methods:
-    """Returns the methods of files with these contents; each process runs a file once. Raises ValueError like
-    `read_methods`.
+    """Returns the methods of files with these contents; each process runs a file once.
+    Raises ValueError like `read_methods`.
 
     An entry of a file takes the place of a built-in one of its name: of a sweep that began before this one was built in
     the file counts.

@@ -73,8 +73,8 @@ def own_entries(methods: Methods, table: str) -> Iterable[Any]:
 def extended(
     base: Any, trial: Any, owner: Methods, further: Mapping[str, tuple[Any, Any]], **class_variables: Any
 ) -> Any:
-    """Returns a class of the configuration with further fields, a type and a default by name, and other class
-    variables."""
+    """Returns a class of the configuration with further fields, a type and a default by name,
+    and other class variables."""
     names = {
         "__annotations__": {name: hint for name, (hint, _) in further.items()},
         "__doc__": base.__doc__,

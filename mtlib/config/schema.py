@@ -159,8 +159,8 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
 
 
 def type_if_given(hint: Any, item: Any) -> Any:
-    """Returns the tuple or dataclass type of a union, as `tuple[int, ...] | None`, unless `item` is one of its plain
-    types.
+    """Returns the tuple or dataclass type of a union, as `tuple[int, ...] | None`,
+    unless `item` is one of its plain types.
 
     Plain types are text, numbers, and None with the words for it. For a mapping it is the union's mapping type, for a
     word of a `Literal` in the union that.
@@ -182,8 +182,8 @@ def is_mapping(hint: Any) -> bool:
 
 @functools.cache
 def group_and_plain_types(hint: Any) -> tuple[Any, tuple[type, ...]]:
-    """Returns the first tuple or dataclass type of a union, None without one; and the types of text and numbers in
-    it."""
+    """Returns the first tuple or dataclass type of a union, None without one;
+    and the types of text and numbers in it."""
     found = [kind for kind in types_of(hint) if get_origin(kind) is tuple or dataclasses.is_dataclass(kind)]
     plain = tuple(kind for kind in types_of(hint) if kind in (str, int, float))
     return (found[0] if found else None), (*plain, int) if float in plain else plain

@@ -163,8 +163,8 @@ class TrialConfig:
         return LOSS_WEIGHTINGS[self.loss_weighting]
 
     def needs_whole_batches(self, stage: StageConfig) -> bool:
-        """Returns whether a penalty compares the rows of a batch of a stage, or their losses set the weights of a
-        step."""
+        """Returns whether a penalty compares the rows of a batch of a stage,
+        or their losses set the weights of a step."""
         whole = [name for name in self.active_penalties if self.penalty_entry(name).needs_whole_batch]
         is_weighted = stage.sums_tasks and self.weighting_entry.function is not None
         return is_weighted or any(set(self.penalties[name].tasks) & set(stage.tasks) for name in whole)
@@ -263,8 +263,8 @@ class TrialConfig:
         return config_from_tree(tree, type(self))
 
     def opened(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Its groups by name, as plain data where a dotted key leads into them; the others, which are checked, as they
-        are."""
+        """Its groups by name, as plain data where a dotted key leads into them;
+        the others, which are checked, as they are."""
         groups = {key.split(".")[0] for key in keys}
         tasks = {key.split(".")[1] for key in keys if key.startswith("tasks.")}
         tree = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

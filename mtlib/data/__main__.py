@@ -139,8 +139,8 @@ def config_of(tasks: Mapping[str, Task]) -> TrialConfig:
 
 
 def has_files(config: TrialConfig, folder: Path, name: str) -> bool:
-    """Returns whether a task's train or dev file is there, or the folder that `tasks.toml` names: then a file is
-    missing."""
+    """Returns whether a task's train or dev file is there, or the folder that `tasks.toml` names:
+    then a file is missing."""
     sources = [task_source(config, folder, name, split) for split in ("train", "dev")]
     is_own = config.task(name).files is not None
     return any(has_folder(source, folder) if is_own else is_there(source, folder) for source in sources)
@@ -218,8 +218,8 @@ def row_label_text(task: Task, label: np.ndarray) -> str:
 
 
 def describe_constant(task: Task, train: np.ndarray, dev: np.ndarray) -> str:
-    """Returns the values of all metrics on dev for the most frequent label, or the mean, of train; the task's own
-    first."""
+    """Returns the values of all metrics on dev for the most frequent label, or the mean, of train;
+    the task's own first."""
     prediction = constant_prediction(task.kind, train, task.num_classes)
     several = "the labels that most rows have" if task.kind_entry.has_several_labels else ""
     what = "the mean" if task.is_regression else several or "the most frequent label"
@@ -231,8 +231,8 @@ def describe_constant(task: Task, train: np.ndarray, dev: np.ndarray) -> str:
 
 
 def describe_unknown_labels(errors: Sequence[UnknownLabelsError]) -> Iterator[str]:
-    """Yields the labels that tasks do not have, with the number of rows, and lines for `tasks.toml` with all of
-    them."""
+    """Yields the labels that tasks do not have, with the number of rows,
+    and lines for `tasks.toml` with all of them."""
     for task in dict.fromkeys(error.task for error in errors):
         own = [error for error in errors if error.task == task]
         counts = sum((error.counts for error in own), Counter())

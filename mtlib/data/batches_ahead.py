@@ -20,8 +20,8 @@ def num_ahead(device: torch.device) -> int:
 
 
 def build_ahead(parts: Iterable[Given], build: Callable[[Given], Built], ahead: int) -> Iterator[tuple[Given, Built]]:
-    """Yields every part with what is built of it, in order; up to `ahead` further ones are built meanwhile in one
-    thread.
+    """Yields every part with what is built of it, in order;
+    up to `ahead` further ones are built meanwhile in one thread.
 
     An error of `build` is raised in place of its part.
     """

@@ -208,8 +208,8 @@ def read_csv(
 
 
 def split_records(lines: Iterator[str], name: str, delimiter: str, start: int) -> Iterator[tuple[int, list[str]]]:
-    """Yields every CSV record, the header included, with the line that it starts on, first `start`; [] for a blank
-    line.
+    """Yields every CSV record, the header included, with the line that it starts on, first `start`;
+    [] for a blank line.
 
     An unclosed quotation mark runs on into the following records. It is distinguished from a quoted text of several
     lines by the tabs that it swallows; commas are no evidence, because texts contain them.
@@ -310,8 +310,8 @@ def parse_object(where: str, text: str) -> dict[str, Any]:
 
 
 def cell_text(where: str, column: str, value: object, *, may_be_list: bool = False) -> str:
-    """Returns a typed value as the text that a CSV file would hold; blank for None and NaN, JSON for a list that it may
-    be."""
+    """Returns a typed value as the text that a CSV file would hold;
+    blank for None and NaN, JSON for a list that it may be."""
     if may_be_list and isinstance(value, list):
         return json.dumps([cell_text(where, column, one) for one in value], ensure_ascii=False)
     if value is None or (isinstance(value, float | Decimal) and math.isnan(value)):
@@ -387,8 +387,8 @@ def decode_line(where: str, data: bytes, header: list[str], delimiters: str, is_
 
 
 def next_header(lines: Iterator[str], name: str, delimiters: str) -> tuple[int, str, str]:
-    """Returns the number of the header line, the line, and the delimiters, or the one that a line `sep=,` before it
-    names.
+    """Returns the number of the header line, the line, and the delimiters,
+    or the one that a line `sep=,` before it names.
 
     Raises:
         ValueError: there is no header line, or the delimiter is another one.
@@ -421,8 +421,8 @@ def choose_names(first: Sequence[str], given: Sequence[Sequence[str]]) -> list[s
 
 
 def find_delimiter(text: str, delimiters: str) -> str:
-    """Returns the first of `delimiters` in the header line outside quoted names; `NO_DELIMITER` if it is a single
-    column."""
+    """Returns the first of `delimiters` in the header line outside quoted names;
+    `NO_DELIMITER` if it is a single column."""
     header = re.match(r"[^\r\n]*", text)
     unquoted = re.sub(QUOTED, "", header[0] if header else "")
     return next((mark for mark in delimiters if mark in unquoted), NO_DELIMITER)

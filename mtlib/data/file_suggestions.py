@@ -88,8 +88,8 @@ def sub_folders(folder: Path) -> list[Path]:
 
 
 def nearest_file(name: str, found: Iterable[str]) -> str | None:
-    """Returns the name among `found` that is nearest to a missing one and not of another split; None if none is
-    near."""
+    """Returns the name among `found` that is nearest to a missing one and not of another split;
+    None if none is near."""
     splits, words = split_name(name)
     near: list[tuple[float, bool, str]] = []
     for other in found:

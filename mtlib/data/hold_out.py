@@ -16,8 +16,8 @@ MAX_LABEL_BINS = 10
 
 
 def hold_out_texts(texts: Texts, share: float, strata: np.ndarray | None = None, least: int = 0) -> frozenset[str]:
-    """Returns the normalised texts of the rows to hold out: whole groups of rows that texts connect, near a share of
-    all.
+    """Returns the normalised texts of the rows to hold out:
+    whole groups of rows that texts connect, near a share of all.
 
     Each stratum has room for its share of rows (see `quotas`). The strata take groups in turn, the one with the fewest
     rows first, in the order of a hash of the groups' smallest text, independent of seeds and of the order of rows. A
@@ -72,8 +72,8 @@ def label_strata(labels: np.ndarray, is_regression: bool, share: float) -> np.nd
 
 
 def quotas(sizes: np.ndarray, share: float, least: int) -> list[int]:
-    """Returns the rows to draw from each stratum: its share, rounded by the largest remainders so that the sum is
-    right.
+    """Returns the rows to draw from each stratum:
+    its share, rounded by the largest remainders so that the sum is right.
 
     Strata of a single row come last. From one with two rows or more at least `least` are drawn, even if the sum is then
     exceeded.

@@ -53,8 +53,8 @@ def read_all(wanted: dict[TableKey, RowSources], folder: Path) -> dict[TableKey,
 
 
 def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSources]:
-    """Returns the sources that `read_data` reads, by (set, split): hashable, and equal exactly if the rows are the
-    same."""
+    """Returns the sources that `read_data` reads, by (set, split):
+    hashable, and equal exactly if the rows are the same."""
     wanted: dict[TableKey, RowSources] = {}
     for task in config.active_tasks:
         augmentation = config.data.of_role("augment", task)
@@ -128,8 +128,8 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
 
 
 def label_mapping(task: Task) -> tuple[str, ...]:
-    """Returns the numbers of labels by value, as `Layout.labels`; by name and number where files have no values of
-    their own.
+    """Returns the numbers of labels by value, as `Layout.labels`;
+    by name and number where files have no values of their own.
 
     By number only if no name is a number.
     """

@@ -208,8 +208,8 @@ def column_values(column: pa.Array, title: str, name: str, first: int) -> list[o
 
 
 def value_of_json(text: str) -> object:
-    """Returns a value of a column of several types, which the library `datasets` stores as JSON, and some texts as they
-    are.
+    """Returns a value of a column of several types, which the library `datasets` stores as JSON,
+    and some texts as they are.
 
     A stored `null` was a text: what is missing is null in Arrow too.
     """

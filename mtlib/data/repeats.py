@@ -28,8 +28,8 @@ def repeated_rows(texts: Texts) -> list[list[int]]:
 
 
 def contradicting_rows(task: Task, labels: np.ndarray, groups: Sequence[list[int]]) -> list[list[int]]:
-    """Returns the groups of `repeated_rows` whose labels differ, numbers by more than `TOLERATED_SHARE` of their
-    range."""
+    """Returns the groups of `repeated_rows` whose labels differ,
+    numbers by more than `TOLERATED_SHARE` of their range."""
     tolerance = tolerated_difference(task)
     return [rows for rows in groups if np.ptp(labels[rows], axis=0).max() > tolerance]
 

@@ -191,8 +191,8 @@ def label_number(cell: str, task: Task) -> float:
 
 
 def describe_unknown(where: str, value: str, label: str | None, task: Task, layout: Layout, num_unknown: int) -> str:
-    """Returns a line about the first value that is no label of a task; `label` is what a mapping makes of it, if it has
-    it."""
+    """Returns a line about the first value that is no label of a task;
+    `label` is what a mapping makes of it, if it has it."""
     shown, column = (value if label is None else label)[:MAX_QUOTED_VALUE], layout.label_column
     others = f" ('python -m mtlib.data DIR' lists all {num_unknown} unknown labels)" if num_unknown > 1 else ""
     if label is None:

@@ -153,8 +153,8 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
 
 
 def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
-    """Returns the files that match a pattern, by name; ValueError that lists what there is instead if there are
-    none."""
+    """Returns the files that match a pattern, by name;
+    ValueError that lists what there is instead if there are none."""
     found = find_matching(pattern, folder)
     if not found:
         place = folder_of(pattern, folder)
@@ -313,16 +313,16 @@ def texts_to_draw(
 
 
 def draw_dev(source: RowSource, table: Table) -> frozenset[str]:
-    """Returns the texts of the dev rows to draw from all rows of a task, stratified; of classes at least one row
-    each."""
+    """Returns the texts of the dev rows to draw from all rows of a task, stratified;
+    of classes at least one row each."""
     is_regression, share = source.task.is_regression, source.dev_share
     strata = label_strata(table.labels, is_regression, share)
     return texts_to_draw(table, share, f"tasks.{source.task.name}.dev", strata, least=0 if is_regression else 1)
 
 
 def take_own_rows(source: RowSource, table: Table, drawn: Mapping[RowSource, frozenset[str]]) -> Table:
-    """Returns the train or the dev rows from all rows of a source; `drawn` has the texts of the dev rows by train
-    source."""
+    """Returns the train or the dev rows from all rows of a source;
+    `drawn` has the texts of the dev rows by train source."""
     if not source.dev_share:
         return table
     is_dev = share_text(table.texts, drawn[train_of(source)])
@@ -337,8 +337,8 @@ def select_rows(
     held: Mapping[tuple[RowSource, float], frozenset[str]],
     drawn: Mapping[RowSource, frozenset[str]],
 ) -> Table:
-    """Returns the rows of a source from its own rows; train rows that share a text with others that are set apart are
-    counted.
+    """Returns the rows of a source from its own rows;
+    train rows that share a text with others that are set apart are counted.
 
     `held` has the normalised texts of the held-out rows by source and share, `drawn` those of dev rows by source.
     """
@@ -397,8 +397,8 @@ def join_tables(tables: list[Table]) -> Table:
 
 
 def join_teachers(tables: Sequence[Table]) -> np.ndarray | None:
-    """Returns the teachers' logits of tables one after the other, NaN for the rows of a table without; None without
-    any."""
+    """Returns the teachers' logits of tables one after the other, NaN for the rows of a table without;
+    None without any."""
     width = next((table.teacher.shape[1] for table in tables if table.teacher is not None), None)
     if width is None:
         return None

@@ -11,8 +11,8 @@ from mtlib.data.token_cache import Corpus
 
 
 def all_class_weights(config: TrialConfig, corpus: Corpus, device: torch.device) -> Mapping[str, Tensor]:
-    """Returns the weights of each active task that has `class_weights`, by its own train rows; shapes as in
-    `class_weights`."""
+    """Returns the weights of each active task that has `class_weights`, by its own train rows;
+    shapes as in `class_weights`."""
     found = {}
     for name in config.active_tasks:
         setting, table = config.tasks[name].class_weights, corpus[name, "train"]

@@ -28,8 +28,8 @@ def distillation_penalty(clean: CleanPass, settings: DistillationConfig) -> tupl
 
 
 def label_weights(config: TrialConfig, batch: Batch) -> Tensor | None:
-    """Returns the factor of each row's loss from its label, (rows,): `label_weight` where it has a teacher, else 1;
-    None for 1.
+    """Returns the factor of each row's loss from its label, (rows,):
+    `label_weight` where it has a teacher, else 1; None for 1.
 
     The teacher counts where the term is on.
     """

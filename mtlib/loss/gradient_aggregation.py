@@ -123,8 +123,8 @@ def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
 
 
 def task_weights(weigh: Weighting, shared: SharedGradients, num_tasks: int) -> list[float]:
-    """Returns the weight of each task's gradient; a task that reaches no shared parameter is left out and has weight
-    1."""
+    """Returns the weight of each task's gradient;
+    a task that reaches no shared parameter is left out and has weight 1."""
     reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared.values())]
     gramian = gramian_of(list(shared.values()), num_tasks).cpu()[reaching][:, reaching]  # a GPU is waited for here only
     if not gramian.isfinite().all():

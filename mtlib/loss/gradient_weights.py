@@ -22,8 +22,8 @@ EXCESS_EPSILON = 1e-7
 
 
 def weights_pcgrad(gramian: Tensor) -> Tensor:
-    """Returns each gradient loses its part against every other that it conflicts with, in random order (Yu et al.
-    2020)."""
+    """Returns each gradient loses its part against every other that it conflicts with,
+    in random order (Yu et al. 2020)."""
     return aggregation.PCGradWeighting()(gramian)
 
 
@@ -143,8 +143,8 @@ def excess_risk(task: str, gradients: Mapping[str, Tensor], state: dict[str, Ten
 
 
 def mean_square(gramian: Tensor) -> Tensor:
-    """Returns the mean of the gradients' squared lengths, 1 if all are 0: torchjd's small constants suit a scale near
-    1."""
+    """Returns the mean of the gradients' squared lengths, 1 if all are 0:
+    torchjd's small constants suit a scale near 1."""
     square = gramian.diagonal().mean()
     return torch.where(square > 0, square, 1.0)
 

@@ -67,7 +67,7 @@ def note_epoch_dwa(means: Mapping[str, float], state: dict[str, Tensor], **_sett
 
 
 def weights_stch(losses: Losses, _state: dict[str, Tensor], stch_mu: float) -> Tensor:
-    """Returns the gradient of mu log sum_i exp(l_i / (m mu)) for m tasks (Lin et al. 2024), whose weights sum to 1 /
-    m."""
+    """Returns the gradient of mu log sum_i exp(l_i / (m mu)) for m tasks (Lin et al. 2024),
+    whose weights sum to 1 / m."""
     values = torch.stack([*losses.values()])
     return (values / (len(values) * stch_mu)).softmax(dim=0) / len(values)

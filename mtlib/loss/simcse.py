@@ -15,8 +15,8 @@ from mtlib.runtime.workers import gather_with_gradient, num_workers
 
 
 def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
-    """Returns the contrastive loss of each row's two dropout views, (rows,); one view is the clean pass unless
-    configured."""
+    """Returns the contrastive loss of each row's two dropout views, (rows,);
+    one view is the clean pass unless configured."""
     model = clean.model
     assert model.projection is not None, "the contrastive term comes with a projection"
     batch, vectors = texts_alone(clean)
@@ -34,8 +34,8 @@ def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
 
 
 def texts_alone(clean: CleanPass) -> tuple[Batch, Tensor]:
-    """Returns the batch and its clean pass's vectors, (rows, texts, hidden), without a pair whose texts are encoded
-    alone too.
+    """Returns the batch and its clean pass's vectors, (rows, texts, hidden),
+    without a pair whose texts are encoded alone too.
 
     Beside its own texts, a pair would be a negative of them.
     """
@@ -77,8 +77,8 @@ def contrastive_loss(
 
 
 def gather_rows(own: Tensor, num_rows: int) -> Tensor:
-    """Returns the global batch's rows in their order, (num_rows, ...), from this worker's every num_workers-th, (rows,
-    ...).
+    """Returns the global batch's rows in their order, (num_rows, ...), from this worker's every num_workers-th,
+    (rows, ...).
 
     Rows of zeros pad the shards to one length. They and the filler of an empty shard come last and are cut off.
     """

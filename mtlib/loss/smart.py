@@ -170,8 +170,8 @@ def ascent_gradients(
 
 
 def step_noise(config: SmartConfig, noise: Tensor, gradient: Tensor) -> Tensor:
-    """Returns the noise after one ascent step: `unit_norm` or `paper` (see `SmartConfig.mode`); (rows, tokens,
-    hidden)."""
+    """Returns the noise after one ascent step: `unit_norm` or `paper` (see `SmartConfig.mode`);
+    (rows, tokens, hidden)."""
     if config.mode == "unit_norm":
         return unit_norm(noise + config.step_size * gradient, config.epsilon)
     largest = gradient.abs().amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(gradient.dtype).tiny)

@@ -16,8 +16,8 @@ def counted_average_precision(values: Floats, labels: Floats, counts: Floats | N
 
 
 def mean_over_labels(function: Callable[[Floats, Floats], Floats], values: Floats, labels: Floats) -> Floats:
-    """Returns a function of one model's values and labels, (rows,) each; of (rows, num_classes) its mean over the
-    columns."""
+    """Returns a function of one model's values and labels, (rows,) each;
+    of (rows, num_classes) its mean over the columns."""
     if labels.ndim == 1:
         return function(values, labels)
     return np.asarray(np.mean([function(*column) for column in zip(values.T, labels.T, strict=True)], axis=0))

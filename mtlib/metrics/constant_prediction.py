@@ -26,8 +26,8 @@ def constant_prediction(kind: Kind, labels: Floats, num_classes: int) -> Floats:
 
 
 def constant_values(metrics: Mapping[str, Metric], kind: Kind, prediction: Floats, labels: Floats) -> dict[str, float]:
-    """Returns the value of each metric that suits a kind of task where all rows have one prediction; NaN where it is
-    undefined.
+    """Returns the value of each metric that suits a kind of task where all rows have one prediction;
+    NaN where it is undefined.
 
     Args:
         metrics: by name.

@@ -7,8 +7,8 @@ from mtlib.metrics.metric import Floats
 
 
 def macro_f1(labels: Floats, classes: Floats, sample_weight: Floats | None = None) -> float:
-    """Returns the mean of F1 over the classes that occur among labels or predictions, (rows,) or (rows, num_classes)
-    each."""
+    """Returns the mean of F1 over the classes that occur among labels or predictions, (rows,)
+    or (rows, num_classes) each."""
     # A column of several labels that never occurs is undefined, and scikit-learn leaves out what is NaN.
     undefined = np.nan if labels.ndim == 2 and (labels.any() or classes.any()) else 0
     return float(f1_score(labels, classes, average="macro", sample_weight=sample_weight, zero_division=undefined))

@@ -89,8 +89,8 @@ class Metric:
         return 1 / (high - low)
 
     def overall(self, score: float, label_range: tuple[float, float]) -> float:
-        """Returns what a score contributes to the overall score: its place between the lowest score, 0, and the
-        highest, 1."""
+        """Returns what a score contributes to the overall score:
+        its place between the lowest score, 0, and the highest, 1."""
         low, high = self.bounds(label_range)
         return max(0.0, (score - low) / (high - low))
 

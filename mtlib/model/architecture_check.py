@@ -60,8 +60,8 @@ def two_texts(config: Any) -> Tensor:
 
 
 def try_small(name: str, config: Any, texts: Tensor) -> Any:
-    """Returns the last hidden states that a small model of this architecture, or else one of full size, returns for
-    texts."""
+    """Returns the last hidden states that a small model of this architecture, or else one of full size,
+    returns for texts."""
     try:
         return last_states(small_model(config, SMALL), texts)
     except Exception:  # some architectures cannot be made smaller; other faults show in full size too

@@ -97,8 +97,8 @@ class HeadShape:
         return self.hidden_size * self.num_inputs
 
     def linear(self, inputs: int, outputs: int, *part: str) -> nn.Linear:
-        """Returns a new linear layer, N(0, .02) from a stream of its own, bias 0; `part` tells several of a head
-        apart."""
+        """Returns a new linear layer, N(0, .02) from a stream of its own, bias 0;
+        `part` tells several of a head apart."""
         return new_linear(inputs, outputs, *self.stream, *part)
 
 
@@ -120,8 +120,8 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
 
 
 def linear_head(shape: HeadShape) -> LinearHead:
-    """Returns a linear layer on the joined vectors. Source: Tuning up BERT 4.2 (two logits), Triple Threat 4.6 (ReLU
-    layer)."""
+    """Returns a linear layer on the joined vectors. Source:
+    Tuning up BERT 4.2 (two logits), Triple Threat 4.6 (ReLU layer)."""
     units, task = shape.settings.hidden_units, shape.task
     hidden = None if units is None else shape.linear(shape.width, units, "hidden")
     num_outputs = shape.settings.loss_entry.num_outputs(task.kind, task.num_logits)
@@ -141,8 +141,8 @@ def cosine_head(shape: HeadShape) -> CosineHead:
 
 
 def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
-    """Returns the linear layer that active tasks among `relational_tasks` share before their heads; None where none is
-    active.
+    """Returns the linear layer that active tasks among `relational_tasks` share before their heads;
+    None where none is active.
 
     Source: My PAL BERT 4.1, which gives no width; here it keeps that of the vectors.
     """

@@ -12,8 +12,8 @@ WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.
 
 
 def read_encoder_name(text: str, what: str = "--encoder") -> str:
-    """Returns a hub name unchanged, a local folder as an absolute path; ValueError, about `what`, if it can only be a
-    missing folder."""
+    """Returns a hub name unchanged, a local folder as an absolute path;
+    ValueError, about `what`, if it can only be a missing folder."""
     if Path(text).expanduser().is_dir():
         return str(Path(text).expanduser().resolve())
     if text.startswith((".", "/", "~")) or text.count("/") > 1:

@@ -79,8 +79,8 @@ class LowRank(nn.Module):
 
 
 def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals | LowRank:
-    """Returns a task's modules; matrices N(0, .02), V_D zero if so configured, from streams of the task, and biases
-    0."""
+    """Returns a task's modules; matrices N(0, .02), V_D zero if so configured, from streams of the task,
+    and biases 0."""
     settings, name, layers = config.pals, new_stream(config, "pals", task), range(num_layers)
     size, placement = settings.size, settings.placement
     if settings.function == "low_rank":

@@ -14,8 +14,8 @@ from mtlib.tasks import Task
 
 
 def table_of_texts(task: Task, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:
-    """Texts of one repeated word, with labels 0 and 1 in turn: rows of the given numbers of word pieces, in each text
-    column."""
+    """Texts of one repeated word, with labels 0 and 1 in turn:
+    rows of the given numbers of word pieces, in each text column."""
     special = find_special_tokens(pretrained.tokenizer)  # refuses a tokenizer that finds no word piece
     word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(task.text_columns)
     labels = (np.arange(len(lengths)) % 2).astype(np.float32)

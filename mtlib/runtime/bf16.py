@@ -13,8 +13,8 @@ GPU_CAPABILITY = 8.0
 
 
 def has_bf16(*, on_gpu: bool) -> bool:
-    """Returns whether the processor of this machine, or with `on_gpu` every GPU, multiplies bf16 numbers in
-    hardware."""
+    """Returns whether the processor of this machine, or with `on_gpu` every GPU,
+    multiplies bf16 numbers in hardware."""
     return gpus_have_bf16() if on_gpu else not CPU_FEATURES.isdisjoint(processor_fields().get("features", "").split())
 
 

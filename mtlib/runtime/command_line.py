@@ -17,8 +17,8 @@ SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 
 
 def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    """Returns a parser without arguments, for `parse_words`; `usage` follows `program`, and `epilog` is printed
-    verbatim."""
+    """Returns a parser without arguments, for `parse_words`;
+    `usage` follows `program`, and `epilog` is printed verbatim."""
     text = visible_lines(as_typed(epilog))
     return argparse.ArgumentParser(
         prog=visible(as_typed(program)),
@@ -66,8 +66,8 @@ def whole_number(text: str) -> int:
 
 
 def key_and_value(flag: str, text: str, example: str) -> tuple[str, str]:
-    """Returns a flag's `KEY=VALUE` as key and value, without white space around them; ValueError with an example
-    otherwise."""
+    """Returns a flag's `KEY=VALUE` as key and value, without white space around them;
+    ValueError with an example otherwise."""
     key, equals, value = map(str.strip, text.partition("="))
     require(bool(key and equals), f"{flag} must be KEY=VALUE, e.g. {example}", f"'{text}'")
     return key, value

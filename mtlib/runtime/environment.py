@@ -124,8 +124,8 @@ def describe_processor() -> dict[str, str]:
 
 @functools.cache
 def processor_fields() -> dict[str, str]:
-    """Returns what /proc/cpuinfo says of the first processor, with its `features`; empty where there is no such
-    file."""
+    """Returns what /proc/cpuinfo says of the first processor, with its `features`;
+    empty where there is no such file."""
     information = Path("/proc/cpuinfo")
     first = information.read_text().partition("\n\n")[0].splitlines() if information.exists() else []
     fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}

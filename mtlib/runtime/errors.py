@@ -21,8 +21,8 @@ class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as 
 
 
 def typed_line(error: BaseException) -> str:
-    """Returns the first line of an error's message, after its type unless it is a ValueError, whose message is for
-    users."""
+    """Returns the first line of an error's message, after its type unless it is a ValueError,
+    whose message is for users."""
     return first_line(error) if type(error) is ValueError else f"{type(error).__name__}: {first_line(error)}"
 
 

@@ -42,6 +42,6 @@ class LateReader:
 
 
 def late_reader(device: torch.device) -> LateReader | None:
-    """Returns a device's reader; None on a CPU, where losses are read at once, and a step that raises changes
-    nothing."""
+    """Returns a device's reader; None on a CPU, where losses are read at once,
+    and a step that raises changes nothing."""
     return LateReader(delay=GPU_DELAY) if device.type == "cuda" else None

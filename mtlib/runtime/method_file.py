@@ -43,8 +43,8 @@ def read_method_file(path: Path) -> MethodFile:
 
 @functools.cache
 def run_method_file(file: MethodFile) -> types.ModuleType:
-    """Returns the module of a file, which is run once in a process; ValueError with the line of the file where it
-    stops.
+    """Returns the module of a file, which is run once in a process;
+    ValueError with the line of the file where it stops.
 
     It stays registered, as dataclasses look it up.
     """

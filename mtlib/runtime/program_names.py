@@ -24,8 +24,8 @@ TYPED_SCRIPT = re.compile(rf"(?<!-- )python ({'|'.join(map(re.escape, SCRIPTS.va
 
 
 def console_program() -> str | None:
-    """Returns how this process was started if it is the one command for all: by its name or as a module; None for a
-    script."""
+    """Returns how this process was started if it is the one command for all: by its name or as a module;
+    None for a script."""
     path = Path(sys.argv[0])
     if path.stem == CONSOLE_COMMAND:
         return CONSOLE_COMMAND
@@ -33,8 +33,8 @@ def console_program() -> str | None:
 
 
 def as_typed(text: str) -> str:
-    """Returns a text with `python SCRIPT` replaced by what the user types, if this process is the one command for
-    all."""
+    """Returns a text with `python SCRIPT` replaced by what the user types,
+    if this process is the one command for all."""
     program = console_program()
     if program is None:
         return text

@@ -53,8 +53,8 @@ REFUSALS = (
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
-    """Returns the file system whose root is this folder, which need not exist yet; ValueError if nothing can open the
-    URI.
+    """Returns the file system whose root is this folder, which need not exist yet;
+    ValueError if nothing can open the URI.
 
     Requests to a bucket are repeated for `RETRY_SECONDS` before they fail.
     """
@@ -375,8 +375,8 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
         return pa.PythonFile(retry(lambda: self._bucket.open_input_file(path)), mode="r")
 
     def open_output_stream(self, path: str, metadata: dict[str, str]) -> Any:
-        """Returns a stream whose content appears as a file once it is closed; `write_bytes` repeats a write that
-        fails."""
+        """Returns a stream whose content appears as a file once it is closed;
+        `write_bytes` repeats a write that fails."""
         return pa.PythonFile(self._bucket.open_output_stream(path, metadata=metadata), mode="w")
 
     def open_append_stream(self, path: str, metadata: dict[str, str]) -> Any:

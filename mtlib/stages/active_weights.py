@@ -20,8 +20,8 @@ def part_of_weight(name: str) -> str:
 
 
 def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
-    """Returns the parts of a model that steps of `tasks` may change: the encoder, parts of these tasks, and shared
-    layers."""
+    """Returns the parts of a model that steps of `tasks` may change:
+    the encoder, parts of these tasks, and shared layers."""
     active = set(tasks)
     parts = {"encoder", *(f"{group}.{task}" for group in OWN_GROUPS for task in active)}
     shared = {"relational": config.relational_tasks, "projection": config.simcse.tasks if config.simcse.weight else ()}

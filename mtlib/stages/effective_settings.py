@@ -79,8 +79,8 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
 
 
 def length_counts(config: TrialConfig, stage_index: int) -> bool:
-    """Returns whether what a stage does in its first epochs depends on how many it has: by its rates, order or mean
-    teacher."""
+    """Returns whether what a stage does in its first epochs depends on how many it has:
+    by its rates, order or mean teacher."""
     stage = config.stages[stage_index]
     by_order = len(stage_sets(stage)) > 1 and stage.order_entry.length_counts(stage)
     by_penalty = any(config.penalty_entry(name).length_counts(group) for name, group in config.active_penalties.items())
@@ -132,14 +132,14 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
 
 
 def label_meaning(task: Task) -> Tree:
-    """Returns what a task's labels mean and how they are scored. What its files and tables are called shows in their
-    rows."""
+    """Returns what a task's labels mean and how they are scored.
+    What its files and tables are called shows in their rows."""
     return pick(task, ("kind", "label_range", "metric", "weight")) | {"num_texts": len(task.text_columns)}
 
 
 def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bool) -> Tree:
-    """Returns an active task; `is_drawn` where some stage so far draws it by chance, `has_chosen` where chosen layers
-    count."""
+    """Returns an active task; `is_drawn` where some stage so far draws it by chance,
+    `has_chosen` where chosen layers count."""
     settings = config.tasks[task]
     conditions = {
         **of_one_method(settings.losses, settings.loss),
@@ -184,8 +184,8 @@ def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> 
 
 
 def weighting_settings(config: TrialConfig, sums_tasks: bool) -> str | list[Any]:
-    """Returns the loss weighting, with its settings; one that steps set weighs nothing before a stage sums tasks'
-    losses."""
+    """Returns the loss weighting, with its settings;
+    one that steps set weighs nothing before a stage sums tasks' losses."""
     weighting = config.weighting_entry
     if weighting.function is None:
         return config.loss_weighting

@@ -49,8 +49,8 @@ class Cut:
 
 
 def list_cuts(config: TrialConfig, plan: tuple[PlannedStage, ...], origin: Origin) -> list[Cut]:
-    """Returns every cut of a trial, first to last: the ends of its stages, and of each epoch where a stage may be
-    longer."""
+    """Returns every cut of a trial, first to last:
+    the ends of its stages, and of each epoch where a stage may be longer."""
     return [
         make_cut(config, plan, stage.index, epochs, origin)
         for stage in plan

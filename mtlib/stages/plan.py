@@ -61,8 +61,8 @@ def scored_epochs(config: TrialConfig) -> tuple[tuple[int, int], ...]:
 
 
 def overall_epochs(config: TrialConfig) -> tuple[int, ...]:
-    """Returns the epochs, 1-based over all stages, with an overall score: dev is scored and every task has been
-    active."""
+    """Returns the epochs, 1-based over all stages, with an overall score:
+    dev is scored and every task has been active."""
     return tuple(
         epoch for epoch, stage in scored_epochs(config) if tasks_active_by(config, stage) == config.active_tasks
     )

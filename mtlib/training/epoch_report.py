@@ -137,8 +137,8 @@ def report_of(
 def points_of(
     run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
 ) -> list[Point]:
-    """Returns the epoch's points: running means and tokens of training, metrics of dev and of the scored rows of train,
-    overall score."""
+    """Returns the epoch's points: running means and tokens of training,
+    metrics of dev and of the scored rows of train, overall score."""
     found: list[tuple[str, str, str, float]] = [
         (task, "train", name, total / rows) for task, sums in run.sums.items() for name, (total, rows) in sums.items()
     ]

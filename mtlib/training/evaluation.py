@@ -90,8 +90,8 @@ def evaluate_rows(
     device: torch.device,
     function: Callable[[MultiTaskModel, Batch], Tensor],
 ) -> np.ndarray:
-    """Returns a function's values of each of at least one row in evaluation mode, (rows, ...), the same on every
-    worker."""
+    """Returns a function's values of each of at least one row in evaluation mode, (rows, ...),
+    the same on every worker."""
     found = evaluate_batches(model, config, table, rows, device, function)
     positions, parts = (np.concatenate(column) for column in zip(*found, strict=True))
     return np.asarray(parts[np.argsort(positions)])
@@ -105,8 +105,8 @@ def evaluate_batches(
     device: torch.device,
     function: Callable[[MultiTaskModel, Batch], Tensor],
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Returns a function's values of each batch in evaluation mode, with the positions of its rows; shared among the
-    workers.
+    """Returns a function's values of each batch in evaluation mode, with the positions of its rows;
+    shared among the workers.
 
     The model's mode is restored.
     """
@@ -188,8 +188,8 @@ def score(predictions: Predictions, config: TrialConfig) -> dict[str, float]:
 
 
 def task_metrics(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Returns the task's metric, and those that are reported of every task of its kind: accuracy, or both
-    correlations."""
+    """Returns the task's metric, and those that are reported of every task of its kind:
+    accuracy, or both correlations."""
     return {
         name: metric.evaluate(read_logits(metric, task.kind, task.label_range, logits, labels), labels)
         for name, metric in task.metrics.items()

@@ -39,8 +39,8 @@ def with_micro_batches(config: TrialConfig, sizes: MicroBatches) -> TrialConfig:
 def fitting_micro_batches(
     config: TrialConfig, corpus: Corpus, pretrained: PretrainedEncoder, device: torch.device
 ) -> MicroBatches:
-    """Returns the configured sizes; on a GPU, where a stage has none, the largest whose steps with the longest texts
-    fit.
+    """Returns the configured sizes; on a GPU, where a stage has none,
+    the largest whose steps with the longest texts fit.
 
     These are this worker's whole shard, half of it, a quarter and so on.
 
@@ -67,8 +67,8 @@ def step_fits(
     device: torch.device,
     must_fit: bool,
 ) -> bool:
-    """Returns whether the steps of a stage fit the device's memory; raises torch.OutOfMemoryError if not and they
-    must."""
+    """Returns whether the steps of a stage fit the device's memory;
+    raises torch.OutOfMemoryError if not and they must."""
     try:
         take_longest_steps(config, index, corpus, pretrained, device)
     except RuntimeError as error:

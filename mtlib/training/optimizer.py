@@ -59,8 +59,8 @@ def trained_parameters(config: TrialConfig, model: nn.Module, active_tasks: Iter
 
 
 def part_of(config: OptimizerConfig, name: str, layers: Mapping[str, int]) -> Part:
-    """Returns the part that a parameter belongs to; `layers` gives the encoder's by name, and is empty if they share a
-    rate."""
+    """Returns the part that a parameter belongs to;
+    `layers` gives the encoder's by name, and is empty if they share a rate."""
     if name.startswith("encoder."):
         return layers[name.removeprefix("encoder.")] if layers else "network"
     has_plain_rate = not layers and config.head_learning_rate in (None, config.learning_rate)
@@ -75,8 +75,8 @@ def decay_of(config: OptimizerConfig, name: str, parameter: nn.Parameter) -> flo
 
 
 def peak_rate(config: OptimizerConfig, part: Part, last_layer: int) -> float:
-    """Returns the rate of a part at the schedule's peak: learning_rate xi^(last_layer - k) for layer k, and embeddings
-    at -1.
+    """Returns the rate of a part at the schedule's peak:
+    learning_rate xi^(last_layer - k) for layer k, and embeddings at -1.
 
     Source: Sun et al. 2019; Triple Threat 4.4.
     """
@@ -123,8 +123,8 @@ def set_learning_rates(
 
 
 def layer_scale(config: OptimizerConfig, part: Part, chosen: tuple[int, ...] | None) -> float:
-    """Returns how much faster a part learns in a task's steps: beta in its chosen layers, alpha in its others, 1
-    elsewhere.
+    """Returns how much faster a part learns in a task's steps:
+    beta in its chosen layers, alpha in its others, 1 elsewhere.
 
     Source: Triple Threat 4.5.
     """

@@ -137,8 +137,8 @@ def measure_gradients(run: Run, parts: list[list[Batch]], places: list[Place]) -
 
 
 def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> Tensor:
-    """Returns a step's details as `sum_details` returns them; unless they are read late, they are added to the epoch's
-    sums.
+    """Returns a step's details as `sum_details` returns them;
+    unless they are read late, they are added to the epoch's sums.
 
     Raises:
         TrainingDiverged, Interrupted: as in `take_step`.

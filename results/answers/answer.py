@@ -99,8 +99,8 @@ def task_answers(effects: SweepEffects) -> Iterator[str]:
 
 
 def key_answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[tuple[KeyAnswer | None, str]]:
-    """Yields the facts of each key with listed values, None of one with a range, and what it does to one score in
-    words."""
+    """Yields the facts of each key with listed values, None of one with a range,
+    and what it does to one score in words."""
     for key in effects.keys:
         if key.name in column.curves:
             yield None, range_words(key, column.curves[key.name], column)
@@ -189,8 +189,8 @@ def more_replicates(
 
 
 def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
-    """Returns how long so many trials train one after the other, from those that have ended; empty if that is not
-    known."""
+    """Returns how long so many trials train one after the other, from those that have ended;
+    empty if that is not known."""
     seconds = [record.wall_seconds for record in records if record.status == "complete" and record.wall_seconds > 0]
     if not seconds:
         return ""
@@ -200,8 +200,8 @@ def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
 
 
 def training_line(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iterator[str]:
-    """Yields how the trials were trained that the answer is about, and whether most of several epochs were still
-    improving."""
+    """Yields how the trials were trained that the answer is about,
+    and whether most of several epochs were still improving."""
     finished = [record for record in records if record.status in COMPLETED and record.best_epoch]
     if not finished:
         return
@@ -233,8 +233,8 @@ def batch_text(record: TrialRecord) -> str:
 
 
 def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
-    """Yields what else to know: no forecast for a given difference, bases that were not trained, dropped
-    configurations."""
+    """Yields what else to know: no forecast for a given difference, bases that were not trained,
+    dropped configurations."""
     is_grid, main = effects.search == "grid", effects.columns.get(effects.metric)
     if difference is not None and not is_grid:
         yield "--difference is for grids: the curves of a search have bands instead (--effects)."
@@ -305,8 +305,8 @@ def early_answer(effects: SweepEffects, early: tuple[int, SweepEffects] | str | 
 
 
 def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], base_number: int | None) -> Iterator[str]:
-    """Yields whether the best configuration that a search found is better than the base configuration, by overall
-    score."""
+    """Yields whether the best configuration that a search found is better than the base configuration,
+    by overall score."""
     base = next((row for row in ranked if row.number == base_number), None)
     alike = [row for row in ranked if base is None or row.tasks == base.tasks]
     if not alike or effects.search == "grid" or effects.metric != OVERALL:

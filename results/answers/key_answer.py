@@ -58,8 +58,8 @@ class KeyAnswer:
 
     @property
     def bound(self) -> float | None:
-        """No undecided value is better than the base by more, with the confidence of the intervals; None if there is
-        none."""
+        """No undecided value is better than the base by more, with the confidence of the intervals;
+        None if there is none."""
         ends = [value.interval[1] for value in self.undecided if value.interval is not None]
         return max(0.0, *ends) if ends else None
 
@@ -119,8 +119,8 @@ def largest_undecided(answer: KeyAnswer) -> ValueEffect | None:
 def forecast(
     answer: KeyAnswer, precision: Precision, most_replicates: int, difference: float | None = None
 ) -> Forecast | None:
-    """Returns what more replicates would show: of a given difference, or of the largest undecided one; None if there is
-    none.
+    """Returns what more replicates would show: of a given difference, or of the largest undecided one;
+    None if there is none.
 
     Args:
         answer: of the key.

@@ -123,8 +123,8 @@ def p_text(p_value: float) -> str:
 
 
 def forecast_words(found: Forecast, cost: Callable[[int], str]) -> str:
-    """Returns what more replicates would show of a difference; `cost` says what so many replicates cost, and the
-    command."""
+    """Returns what more replicates would show of a difference;
+    `cost` says what so many replicates cost, and the command."""
     if found.of is None:
         what, most = f"A difference of {found.size:.3g}", MAX_REPLICATES
     else:

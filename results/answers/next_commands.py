@@ -24,8 +24,8 @@ def selector_command(path: Location) -> str:
 
 
 def program(package: str, module: str) -> str:
-    """Returns the command of a module; the current folder, where scripts are not found outside the project's, may be
-    gone."""
+    """Returns the command of a module; the current folder, where scripts are not found outside the project's,
+    may be gone."""
     try:
         is_here = Path.cwd() == PROJECT_FOLDER
     except OSError:

@@ -60,8 +60,8 @@ def progress_words(race: RaceRecord) -> str:
 
 
 def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
-    """Returns how the race stands, or ended, and what it cost against training all configurations alike; empty
-    before."""
+    """Returns how the race stands, or ended, and what it cost against training all configurations alike;
+    empty before."""
     if not race.decisions:
         return ""
     last = race.decisions[-1]

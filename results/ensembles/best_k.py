@@ -16,8 +16,8 @@ def choose_single(pool: Pool, rows: Numbers, _settings: Settings) -> Ensemble:
 
 
 def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """Returns the mean of the best k candidates; k, from 1 to `max_models`, is tuned by folds, the smallest of
-    equals."""
+    """Returns the mean of the best k candidates;
+    k, from 1 to `max_models`, is tuned by folds, the smallest of equals."""
     scores = np.zeros(min(settings.max_models, pool.trial_numbers.max() + 1))
     for outside, inside in inner_folds(pool, rows, settings):
         found = path_scores(pool, best_candidates(pool, outside)[: len(scores)], inside)

@@ -118,8 +118,8 @@ def array_digest(array: npt.NDArray[Any]) -> bytes:
 
 
 def defined_tasks(sweeps: Sequence[Location]) -> tuple[str, ...]:
-    """Returns the names of all tasks of some sweeps, in the order in which they are shown; ValueError if there is no
-    sweep."""
+    """Returns the names of all tasks of some sweeps, in the order in which they are shown;
+    ValueError if there is no sweep."""
     return in_order({name for sweep in sweeps for name in sweep_tasks(read_sweep(sweep))})
 
 
@@ -197,8 +197,8 @@ def find_lost_candidates(candidates: Sequence[Candidate], task: Task) -> dict[st
 
 
 def without_copies(pool: Pool) -> Pool:
-    """Returns the pool without copies: of candidates with equal outputs, the first whose weights were kept, or else the
-    first.
+    """Returns the pool without copies: of candidates with equal outputs, the first whose weights were kept,
+    or else the first.
 
     Copies are epochs of shared stages and trials that were taken over whole.
     """

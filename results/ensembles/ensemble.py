@@ -34,8 +34,8 @@ def equal_ensemble(members: Numbers) -> Ensemble:
 
 
 def weighted_ensemble(members: Numbers, weights: Floats, max_models: int) -> Ensemble:
-    """Returns the members with the largest weights, at most so many, in the order of their weights; at least one weight
-    > 0."""
+    """Returns the members with the largest weights, at most so many, in the order of their weights;
+    at least one weight > 0."""
     order = np.argsort(-weights, kind="stable")[:max_models]
     order = order[weights[order] > 0]
     shares = weights[order] / weights[order].sum()

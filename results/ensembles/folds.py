@@ -18,8 +18,8 @@ too small."""
 
 
 def count_folds(task: Task, num_groups: int, max_folds: int) -> int:
-    """Returns the number of folds: at most `max_folds` and one per group; those scored alone have at least
-    `LEAST_ROWS`.
+    """Returns the number of folds: at most `max_folds` and one per group;
+    those scored alone have at least `LEAST_ROWS`.
 
     It is at least 2 if `max_folds` and the number of groups of examples are.
     """

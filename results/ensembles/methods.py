@@ -77,8 +77,8 @@ def with_own(files: Sequence[MethodFile], of_sweeps: Iterable[MethodFile] = ()) 
 def methods_for(
     requested: str = AUTOMATIC, table: Mapping[str, SelectionMethod] = SELECTION_METHODS
 ) -> dict[str, Choose]:
-    """Returns the methods to cross-fit, the simplest first: a whole table, or the best single model and the requested
-    one."""
+    """Returns the methods to cross-fit, the simplest first:
+    a whole table, or the best single model and the requested one."""
     wanted = table if requested == AUTOMATIC else (SINGLE, requested)
     return {name: method.choose for name, method in table.items() if name in wanted}
 

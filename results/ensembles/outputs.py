@@ -95,8 +95,8 @@ def signs(labels: npt.ArrayLike) -> Floats:
 
 
 def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
-    """Returns the margin of the right answer over each other one; the margins of a sum of outputs are the sum of their
-    margins.
+    """Returns the margin of the right answer over each other one;
+    the margins of a sum of outputs are the sum of their margins.
 
     Args:
         outputs: (candidates, rows, width).

@@ -109,8 +109,8 @@ def is_on_scale(pool: Pool, rows: Numbers, best: int) -> npt.NDArray[np.bool_]:
 
 
 def scale_errors(predictions: Floats, labels: Floats) -> Floats:
-    """Returns the first two parts of `is_on_scale`, (2, candidates); predictions are (candidates, rows), labels
-    (rows,)."""
+    """Returns the first two parts of `is_on_scale`, (2, candidates);
+    predictions are (candidates, rows), labels (rows,)."""
     errors, centred = predictions - labels, labels - labels.mean()
     spread = np.sqrt((centred * centred).sum())
     stretches = errors @ centred / spread if spread > 0 else np.zeros(len(errors))

@@ -52,8 +52,8 @@ def fit_weights(pool: Pool, members: Numbers, rows: Numbers, shrinkages: Sequenc
 
 
 def right_probabilities(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
-    """Returns each member's probability of the label, (members, rows); of each of several labels, (members, rows *
-    labels)."""
+    """Returns each member's probability of the label, (members, rows);
+    of each of several labels, (members, rows * labels)."""
     outputs = pool.outputs[members][:, rows].astype(np.float64)
     if pool.task.kind_entry.link == "sigmoid":
         return (1 + outputs.reshape(len(members), -1) * signs(pool.labels[rows]).reshape(-1)) / 2

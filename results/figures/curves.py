@@ -92,8 +92,8 @@ def stage_ends(config: str) -> tuple[int, ...]:
 
 
 def learning_curves(training: Training, only: str | None = None) -> go.Figure:
-    """Returns the scores of each task, or of one or `overall` only, by epoch, on dev and, where it was scored, on
-    train."""
+    """Returns the scores of each task, or of one or `overall` only, by epoch, on dev and,
+    where it was scored, on train."""
     metrics = {task: definition.metric for task, definition in training.tasks.items()} | {OVERALL: OVERALL}
     rows = training.curves[training.curves["metric"] == training.curves["task"].map(metrics)]
     return figure_of(
@@ -231,8 +231,8 @@ Line = tuple[str, Mapping[str, Any], pd.Series]
 
 
 def lines_of(training: Training, rows: pd.DataFrame, number: int | None) -> list[Line]:
-    """Returns a line for each trial, or the mean of a highlighted configuration's replicates, by the epochs that all
-    have."""
+    """Returns a line for each trial, or the mean of a highlighted configuration's replicates,
+    by the epochs that all have."""
     by_trial = [
         (str(trial), training.records[str(trial)].params, points.set_index("epoch")["value"].sort_index())
         for trial, points in rows.groupby("trial")

@@ -129,8 +129,8 @@ def has_points(trace: Trace) -> bool:
 
 
 def legend_traces(panels: Sequence[Panel]) -> dict[str, Trace]:
-    """By name the traces whose signs are in the legend, a solid line rather than a dashed one; none if all have one
-    name."""
+    """By name the traces whose signs are in the legend, a solid line rather than a dashed one;
+    none if all have one name."""
     traces = [trace for panel in panels for trace in panel.traces if has_points(trace) and trace.get("name")]
     signs: dict[str, Trace] = {}
     for trace in sorted(traces, key=lambda trace: trace.get("line", {}).get("dash") == "dash"):
@@ -139,8 +139,8 @@ def legend_traces(panels: Sequence[Panel]) -> dict[str, Trace]:
 
 
 def safe(text: str) -> str:
-    """Returns a text whose characters Plotly reads neither as markup nor, in a notebook, as TeX; its lines stay
-    lines."""
+    """Returns a text whose characters Plotly reads neither as markup nor, in a notebook, as TeX;
+    its lines stay lines."""
     return html.escape(visible_lines(str(text)), quote=False).replace("$", "&#36;").replace("\n", "<br>")
 
 
@@ -155,8 +155,8 @@ def colour_of(style: int) -> str:
 
 
 def shape_number(style: int) -> int:
-    """Returns the number of a style's symbol and dashes; after the last colour every style takes the next symbol and
-    dashes."""
+    """Returns the number of a style's symbol and dashes;
+    after the last colour every style takes the next symbol and dashes."""
     return (style + style // len(COLOURS)) % len(COLOURS)
 
 

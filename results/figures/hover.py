@@ -15,8 +15,8 @@ MAX_VALUES = 8
 
 
 def score_title(name: str, tasks: Mapping[str, Task]) -> str:
-    """Returns a task's title, its metric, and whether lower is better: `STS, RMSE, lower is better`; `overall`
-    stays."""
+    """Returns a task's title, its metric, and whether lower is better: `STS, RMSE, lower is better`;
+    `overall` stays."""
     if name not in tasks:
         return name
     task = tasks[name]
@@ -47,8 +47,8 @@ def short_values(params: Mapping[str, Any]) -> str:
 
 
 def short_names(configurations: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[int, str]:
-    """Returns a short name for each configuration by its number: its values if they are few and differ, else its
-    number."""
+    """Returns a short name for each configuration by its number:
+    its values if they are few and differ, else its number."""
     keys = {key for _, params in configurations for key in params}
     by_number = {number: f"configuration {number:04d}" for number, _ in configurations}
     names = {number: short_values(params) or by_number[number] for number, params in configurations}

@@ -143,8 +143,8 @@ def scatter_plot(models: Sequence[Predicted]) -> go.Figure:
 
 
 def drawn_rows(num_rows: int) -> Ints:
-    """Returns the rows of examples that are drawn as points, in order: all, or a fixed random sample of
-    `MAX_POINTS`."""
+    """Returns the rows of examples that are drawn as points, in order:
+    all, or a fixed random sample of `MAX_POINTS`."""
     if num_rows <= MAX_POINTS:
         return np.arange(num_rows)
     return np.sort(np.random.default_rng(POINTS_SEED).choice(num_rows, MAX_POINTS, replace=False))

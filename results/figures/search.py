@@ -66,8 +66,8 @@ def slices(study: "Study", score: str) -> go.Figure:
 
 
 def parallel_coordinates(study: "Study", score: str, importances: Mapping[str, float]) -> go.Figure:
-    """Returns each configuration as a line through its values of all keys, of many the most important ones, and its
-    score."""
+    """Returns each configuration as a line through its values of all keys, of many the most important ones,
+    and its score."""
     from optuna.visualization import plot_parallel_coordinate
 
     names = {name for trial in study.trials for name in trial.params}
@@ -79,8 +79,8 @@ def parallel_coordinates(study: "Study", score: str, importances: Mapping[str, f
 
 
 def rungs(records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task], metric: str) -> go.Figure:
-    """Returns the scores by which successive halving compared the trials at each rung, and which ones it stopped
-    there."""
+    """Returns the scores by which successive halving compared the trials at each rung,
+    and which ones it stopped there."""
     points: dict[str, list[tuple[str, float, str]]] = {KEPT: [], STOPPED: []}
     for record, bests in bests_by_scored_epoch(records, curves, tasks, metric):
         for rung in rungs_up_to(len(bests)):
@@ -117,8 +117,8 @@ def rungs(records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[s
 def bests_by_scored_epoch(
     records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task], metric: str
 ) -> Iterator[tuple[TrialRecord, list[float]]]:
-    """Yields each first training with its best scores so far, at the epochs with an overall score, which the rungs
-    count."""
+    """Yields each first training with its best scores so far, at the epochs with an overall score,
+    which the rungs count."""
     is_overall = (curves["task"] == OVERALL) & (curves["split"] == "dev")
     counted = set(zip(curves["trial"][is_overall], curves["epoch"][is_overall], strict=True))
     own_metric = tasks[metric].metric if metric in tasks else OVERALL

@@ -129,8 +129,8 @@ class SweepPlots:
         )
 
     def reliability(self, task: str, trial: str | None = None) -> "go.Figure":
-        """Returns how often a trial is right on dev, against the probability that it gave; arguments as
-        `predictions`."""
+        """Returns how often a trial is right on dev, against the probability that it gave;
+        arguments as `predictions`."""
         model = self.predicted(task, trial)
         require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
         return require_points(predictions.reliability([model]))
@@ -234,8 +234,8 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
 
 
 def named_or_only(name: str | None, keys: Sequence[SearchedKey]) -> SearchedKey:
-    """Returns the searched key of this name, or the only one; ValueError where there is none of this name, or
-    several."""
+    """Returns the searched key of this name, or the only one;
+    ValueError where there is none of this name, or several."""
     by_name = {key.name: key for key in keys}
     require(bool(by_name), "there must be a searched key", "none")
     if name is None:

@@ -49,8 +49,8 @@ def data_folder(sweep: Location, data: Path | None = None) -> Path:
 
 
 def pick_texts(table: Table, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Returns the texts of some rows of a table, one or two by row, in the order of the ids; ValueError if one is
-    missing."""
+    """Returns the texts of some rows of a table, one or two by row, in the order of the ids;
+    ValueError if one is missing."""
     texts = tuple(zip(*table.texts, strict=True))
     if list(ids) == table.ids:
         return texts

@@ -52,8 +52,8 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """Returns the place of each sweep of a selection: the recorded one, or `home`, the selection's, if the sweep has
-    moved."""
+    """Returns the place of each sweep of a selection:
+    the recorded one, or `home`, the selection's, if the sweep has moved."""
     own_name = str(read_sweep(home).get("name")) if is_file(open_folder(home), SWEEP_FILE) else ""
     called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
     moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_file(open_folder(sweep), SWEEP_FILE)}

@@ -36,8 +36,8 @@ class TextRow:
 
 
 def find_format(place: str, flag: str = "--input") -> InputFormat:
-    """Returns the format by the suffix of a file's name; plain lines for standard input. ValueError for any other
-    suffix.
+    """Returns the format by the suffix of a file's name; plain lines for standard input.
+    ValueError for any other suffix.
 
     `flag` is the one that named the file, for messages.
     """

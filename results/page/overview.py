@@ -43,8 +43,8 @@ def sweeps_table(sweeps: Sequence[PageInputs]) -> TextTable:
 
 
 def best_text(sweep: Sweep) -> str:
-    """Returns the highest mean overall score of the configurations that the ranking begins with, all of the same
-    tasks."""
+    """Returns the highest mean overall score of the configurations that the ranking begins with,
+    all of the same tasks."""
     try:
         scored = [row for row in sweep.ranked if row.scores]
     except ValueError as error:

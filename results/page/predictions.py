@@ -88,8 +88,8 @@ def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Pre
 
 
 def predict_alike(model: Predicted, other: Predicted) -> bool:
-    """Returns whether two models of a task give the same predictions for the same examples, with the same
-    probabilities."""
+    """Returns whether two models of a task give the same predictions for the same examples,
+    with the same probabilities."""
     pairs = [(model.predictions, other.predictions)]
     if model.probs is not None and other.probs is not None:
         pairs.append((model.probs, other.probs))
@@ -168,8 +168,8 @@ def spread_of(task: Task, predictions: Floats) -> tuple[Floats, Callable[[Floats
 
 
 def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
-    """Returns the worst errors of a model with their texts: the largest ones, of classes those of the highest
-    probability.
+    """Returns the worst errors of a model with their texts:
+    the largest ones, of classes those of the highest probability.
 
     Raises:
         ValueError: texts are missing.
@@ -213,8 +213,8 @@ def label_text(task: Task, label: float | Floats) -> str:
 
 
 def members_table(selection: Selection) -> TextTable:
-    """Returns the members of each task's ensemble; sweeps and temperatures only where there are several, or any but
-    1."""
+    """Returns the members of each task's ensemble;
+    sweeps and temperatures only where there are several, or any but 1."""
     members = [(name, chosen.method, member) for name, chosen in selection.tasks.items() for member in chosen.members]
     names = sweep_names(selection)
     has_sweeps = len(names) > 1

@@ -65,8 +65,8 @@ def params_key(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTable:
-    """Printed and own scores side by side; slips of the print have a number and a line below. Raises as
-    `Sweep.ranking`."""
+    """Printed and own scores side by side; slips of the print have a number and a line below.
+    Raises as `Sweep.ranking`."""
     tasks, columns = sweep.tasks, shown_columns(sweep.tasks, table.rows)
     keys = list(dict.fromkeys(key for row in table.rows for key in row.params))
     slips = list(dict.fromkeys(slip for row in table.rows if (slip := slip_of(row, tasks))))
@@ -108,8 +108,8 @@ def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTa
 def comparison_row(
     row: PublishedRow, here: RankedConfiguration | None, columns: Sequence[Column], tasks: Mapping[str, Task]
 ) -> dict[str, Any]:
-    """Returns one row of the data frame: the numbers of the table, None where there is none; scores as in
-    `Sweep.ranking`."""
+    """Returns one row of the data frame: the numbers of the table, None where there is none;
+    scores as in `Sweep.ranking`."""
     cells: dict[str, Any] = dict(row.params)
     for column in columns:
         name, score = OVERALL if column == TOTAL else "_".join(column), here and here.scores.get(column)

@@ -151,8 +151,8 @@ def share_texts(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def legend_of(figure: go.Figure) -> list[dict[str, str]]:
-    """Returns the names in a figure's legend with their signs, those in the background last; empty if there is no
-    legend."""
+    """Returns the names in a figure's legend with their signs, those in the background last;
+    empty if there is no legend."""
     if figure.layout.showlegend is False:
         return []
     traces = [trace.to_plotly_json() for trace in figure.data if trace.showlegend is not False and trace.name]

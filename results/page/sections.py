@@ -258,8 +258,8 @@ def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
-    """Yields the predictions for one task; folded, the examples on which trials disagree and, if texts are read,
-    errors.
+    """Yields the predictions for one task; folded, the examples on which trials disagree and,
+    if texts are read, errors.
 
     What was selected stands beside the best single model where it predicts anything else.
     """

@@ -71,8 +71,8 @@ def overwrites(output: Path, given: Location) -> bool:
 
 
 def find_sweep(sweep: str | Path) -> str:
-    """Returns a sweep's folder or URI as given or, where a name is given that is no path, its folder in the default
-    storage.
+    """Returns a sweep's folder or URI as given or, where a name is given that is no path,
+    its folder in the default storage.
 
     Raises:
         ValueError: as `check_answer`.
@@ -144,8 +144,8 @@ def open_parquet(root: fs.SubTreeFileSystem, path: str) -> pq.ParquetFile:
 
 
 def read_parquet(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table:
-    """Returns a whole Parquet file that must have the declared schema; raises as `open_parquet` and `check_schema`
-    do."""
+    """Returns a whole Parquet file that must have the declared schema;
+    raises as `open_parquet` and `check_schema` do."""
     name = full_path(root, path)
     with open_parquet(root, path) as file, report_damage(name):
         check_schema(file.schema_arrow, declared, name)

@@ -43,8 +43,8 @@ def replicated_best(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> 
 
 
 def further_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], race: RaceRecord) -> set[int]:
-    """Returns the configurations that `choose_replicated` chooses by the options in `sweep.json`, whose content is
-    `info`.
+    """Returns the configurations that `choose_replicated` chooses by the options in `sweep.json`,
+    whose content is `info`.
 
     `race` has the decisions so far; none of a sweep that is no race.
     """

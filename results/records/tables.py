@@ -163,8 +163,8 @@ def with_sources(table: pa.Table, sources: Mapping[str, int]) -> pa.Table:
 
 
 def read_cache(root: fs.SubTreeFileSystem, name: str, notes: list[str]) -> pa.Table:
-    """Returns a cache, with its metadata; empty where there is none, or it is damaged or of another schema, which is
-    noted."""
+    """Returns a cache, with its metadata; empty where there is none, or it is damaged or of another schema,
+    which is noted."""
     path = full_path(root, name)
     try:
         with open_parquet(root, name) as file, report_damage(path):

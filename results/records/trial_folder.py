@@ -208,8 +208,8 @@ def log_path(trial_id: str, rank: int = 0) -> str:
 
 
 def scores_in(points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]) -> dict[str, float]:
-    """Returns the main dev score of each task that has been active, and the overall score if there is one; higher is
-    better."""
+    """Returns the main dev score of each task that has been active, and the overall score if there is one;
+    higher is better."""
     metrics = {name: task.metric for name, task in tasks.items()}
     return {
         point["task"]: score_of(point["task"], point["value"], tasks)

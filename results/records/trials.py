@@ -95,8 +95,8 @@ WIDE = {"best": pa.float64(), "last": pa.float64(), "best_epoch": pa.int64()}
 
 
 def trials_schema(tasks: Sequence[str]) -> pa.Schema:
-    """Returns the schema of `trials.parquet` for a sweep over these tasks: the fields of `TrialRecord`, in their
-    order."""
+    """Returns the schema of `trials.parquet` for a sweep over these tasks:
+    the fields of `TrialRecord`, in their order."""
     columns: dict[str, pa.DataType] = {}
     for item in fields(TrialRecord):
         if item.name in WIDE:
@@ -108,8 +108,8 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
 
 
 def best_trial(records: Iterable[TrialRecord], score: str = OVERALL) -> TrialRecord | None:
-    """Returns the trial with the highest dev score, of a task or overall, that has not failed; None if there is
-    none."""
+    """Returns the trial with the highest dev score, of a task or overall, that has not failed;
+    None if there is none."""
     scored = [record for record in records if score in record.best and record.status != "failed"]
     return max(scored, key=lambda record: record.best[score], default=None)
 
@@ -143,8 +143,8 @@ def require_trial(name: object, known: Iterable[str]) -> None:
 
 
 def sweep_tasks(info: Mapping[str, Any]) -> dict[str, Task]:
-    """Returns the definitions of a sweep's tasks in the order in which they are shown, from the content of
-    `sweep.json`.
+    """Returns the definitions of a sweep's tasks in the order in which they are shown,
+    from the content of `sweep.json`.
 
     A sweep of the built-in tasks may have none there.
     """
@@ -230,8 +230,8 @@ def sweeps_in(folder: Location) -> list[str]:
 
 
 def nearest_sweep(folder: Location, *, must_be_equal: bool) -> str | None:
-    """Returns the sweep with the nearest name to a folder's, or with its name, beside it or in the default storage; or
-    None."""
+    """Returns the sweep with the nearest name to a folder's, or with its name,
+    beside it or in the default storage; or None."""
     parent, wanted = split_location(str(folder))
     places = [DEFAULT_STORAGE] if parent.endswith(("/", ":")) else [parent or ".", DEFAULT_STORAGE]
     known = {name: place for place in reversed(places) for name in sweeps_in(place)}

@@ -16,8 +16,8 @@ from results.stats.texts import value_text
 
 
 def find_contenders(pool: Pool, looks: Mapping[str, Looks] | None = None) -> tuple[Contender, ...]:
-    """Returns the model confidence set of a task's configurations, the best first; empty where the variance is not
-    known.
+    """Returns the model confidence set of a task's configurations, the best first;
+    empty where the variance is not known.
 
     A trial's score is that of its best epoch on these examples, which slightly favours those with more epochs. The pool
     includes copies, as two configurations may have equal outputs; where these are equal in all epochs, configurations

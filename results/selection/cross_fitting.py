@@ -129,8 +129,8 @@ def example_influences(task: Task, values: Floats, labels: Floats, groups: Numbe
 
 
 def total_error(influences: Floats, scores: Floats) -> float:
-    """Returns the standard error of a cross-fitted score, or of the difference of two, as an estimate for the final
-    ensemble.
+    """Returns the standard error of a cross-fitted score, or of the difference of two,
+    as an estimate for the final ensemble.
 
     The variance over examples is that of a single repeat, as the final ensemble is one, not the mean over repeats. The
     choice of the ensemble varies too: `CHOICE_FACTOR` times the variance between repeats is added.

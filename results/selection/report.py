@@ -25,8 +25,8 @@ PARETO_TITLE = (
 
 
 def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
-    """Returns a selection in lines of at most `width` columns: for each task a table of selection methods, and the
-    verdict in words."""
+    """Returns a selection in lines of at most `width` columns:
+    for each task a table of selection methods, and the verdict in words."""
     lines: list[str] = []
     for name, chosen in selection.tasks.items():
         task = selection.definitions[name]
@@ -91,8 +91,8 @@ def paragraph(sentences: Iterable[str], width: int) -> list[str]:
 
 
 def describe_pool(task: Task, chosen: TaskSelection) -> str:
-    """Returns the numbers of candidates and of dev examples, and how many groups of connected texts these are, if
-    fewer."""
+    """Returns the numbers of candidates and of dev examples,
+    and how many groups of connected texts these are, if fewer."""
     candidates, trials = counted(chosen.num_candidates, "candidate"), counted(chosen.num_trials, "trial")
     examples, groups = counted(chosen.num_examples, "dev example"), ""
     if chosen.num_groups not in (None, chosen.num_examples):
@@ -171,8 +171,8 @@ def find_base_score(chosen: TaskSelection) -> MethodScore | None:
 
 
 def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
-    """Returns how a score compares with others, each given by title, difference and the 95 % interval of the
-    difference."""
+    """Returns how a score compares with others, each given by title,
+    difference and the 95 % interval of the difference."""
     names: dict[str, list[str]] = {}
     for what, lead, (low, high) in others:
         relation = f"is {'better' if lead > 0 else 'worse'} than"
@@ -265,8 +265,8 @@ def selection_legend(selection: Selection) -> Iterator[str]:
 
 
 def optimism_sentences(selection: Selection) -> list[str]:
-    """Returns what cross-fitting cannot correct, in at most one sentence: trials that were proposed or stopped by dev
-    scores.
+    """Returns what cross-fitting cannot correct, in at most one sentence:
+    trials that were proposed or stopped by dev scores.
 
     Cross-fitting takes trials as given, but TPE has proposed them, and ASHA has stopped them, by scores on all of dev.
     """
@@ -283,8 +283,8 @@ def optimism_sentences(selection: Selection) -> list[str]:
 
 
 def shared_text_sentences(selection: Selection) -> Iterator[str]:
-    """Yields whether folds and standard errors are of whole groups of connected texts; nothing where no texts are
-    shared."""
+    """Yields whether folds and standard errors are of whole groups of connected texts;
+    nothing where no texts are shared."""
     unknown, unusable, grouped = list[str](), list[str](), list[str]()
     for name, chosen in selection.tasks.items():
         if chosen.num_groups is None:

@@ -168,8 +168,8 @@ def continuation(
 
 
 def boundary(last: ContinuationDensity, correlation: float, deviation: float, share: float) -> float:
-    """Returns the absolute value that the next statistic exceeds with the probability `share`, not having been
-    significant.
+    """Returns the absolute value that the next statistic exceeds with the probability `share`,
+    not having been significant.
 
     Args:
         last: the density after the last look.

@@ -14,8 +14,8 @@ LARGEST_SHARE = 0.8
 
 
 def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:
-    """Returns whether whole groups can be drawn and dealt to folds, by their number and the examples in the largest
-    one."""
+    """Returns whether whole groups can be drawn and dealt to folds,
+    by their number and the examples in the largest one."""
     return num_groups == num_examples or (num_groups >= LEAST_GROUPS and largest_group <= LARGEST_SHARE * num_examples)
 
 

@@ -43,8 +43,8 @@ class Looks:
         return (*(look_after(number, self.declared) for number in past), self.now)
 
     def has(self, number: int, replicate: int, look: Look | None = None) -> bool:
-        """Returns whether the trial of a configuration's replicate, from 0, counts at a look, by default the present
-        one."""
+        """Returns whether the trial of a configuration's replicate, from 0, counts at a look,
+        by default the present one."""
         num_rounds = max(1, self.num_rounds) if look is None else look.num_rounds
         return not self.is_by_round or replicate < min(num_rounds, self.race.left_at.get(number, num_rounds))
 
@@ -75,8 +75,8 @@ def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord], race: Race
 
 
 def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord) -> int:
-    """Returns how many replicates, from the first on, all configurations have that should have them by a race's
-    decisions."""
+    """Returns how many replicates, from the first on,
+    all configurations have that should have them by a race's decisions."""
     ended = {(record.number, record.replicate) for record in records if record.status not in UNFINISHED}
     numbers = {record.number for record in records}
     expected = max(len(numbers), info.get("num_configurations") or 0)
@@ -99,8 +99,8 @@ def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord], rac
 
 
 def round_to_decide(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord) -> int | None:
-    """Returns the complete round that a race must decide on next; None if it has ended, or its next round is not
-    complete.
+    """Returns the complete round that a race must decide on next;
+    None if it has ended, or its next round is not complete.
 
     If configurations have joined the race since its last decision, by `--extend` or `--retry-failed`, the round of that
     decision is decided once more, with the new ones among those compared.

@@ -80,8 +80,8 @@ def margins_best(
 
 
 def margins_control(means: ConfigurationMeans, coefficients: Floats, *, look: Look | None = None) -> Floats:
-    """Returns how large differences from a control must be to be significant, all at once: (contrasts,); nan as
-    `margins_best`.
+    """Returns how large differences from a control must be to be significant, all at once: (contrasts,);
+    nan as `margins_best`.
 
     Args:
         means: of the configurations.
@@ -252,8 +252,8 @@ class ConfidenceSet:
 
 
 def confidence_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look | None = None) -> ConfidenceSet:
-    """Returns the model confidence set, by the range statistic: the largest difference, in standard errors, of all
-    pairs.
+    """Returns the model confidence set, by the range statistic:
+    the largest difference, in standard errors, of all pairs.
 
     Configurations that are significantly below the best are eliminated, then the others are compared again with the
     margins of so many, until none is.

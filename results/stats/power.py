@@ -106,8 +106,8 @@ class Precision:
 def precision_of(
     means: ConfigurationMeans, coefficients: Floats, margins: Floats, look: Look | None = None
 ) -> Precision | None:
-    """Returns the precision of the contrasts; None where all trained the same, or the variance of training is not
-    known.
+    """Returns the precision of the contrasts;
+    None where all trained the same, or the variance of training is not known.
 
     It is not known without replicates, and with a single degree of freedom, as two values with two replicates have, it
     is known too badly for a forecast.

@@ -204,8 +204,8 @@ def searched_names(rows: Iterable[RankedConfiguration]) -> list[str]:
 
 
 def score_columns(rows: Sequence[RankedConfiguration], tasks: Iterable[str]) -> list[Column]:
-    """Returns the columns that some row has a score in, as a table shows them: each task's dev, then train; the total
-    last."""
+    """Returns the columns that some row has a score in, as a table shows them: each task's dev, then train;
+    the total last."""
     order = [(task, split) for task in (*tasks, OVERALL) for split in ("dev", "train")]
     return [column for column in order if any(column in row.scores for row in rows)]
 

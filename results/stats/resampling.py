@@ -27,8 +27,8 @@ BLOCK_CELLS = 4_000_000
 
 
 def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """Returns what the task's metric reads of logits, (..., rows, num_logits), to (..., rows) or (..., rows,
-    num_classes).
+    """Returns what the task's metric reads of logits, (..., rows, num_logits), to (..., rows)
+    or (..., rows, num_classes).
 
     E.g. 1 where the prediction is right and 0 where it is wrong, or the prediction of a regression, clipped to the
     task's `label_range`.

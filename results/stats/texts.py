@@ -22,8 +22,8 @@ EXPONENT = re.compile(r"e([+-])0*")
 
 
 def short_keys(keys: Sequence[str], *taken: str) -> dict[str, str]:
-    """Returns a short name for each key: the fewest last parts that no other key has and that are not `taken`, else the
-    key."""
+    """Returns a short name for each key: the fewest last parts that no other key has and that are not `taken`,
+    else the key."""
     names = {}
     for key in keys:
         others = [other for other in keys if other != key]
@@ -58,8 +58,8 @@ def value_texts(values: Sequence[Any]) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """Returns a searched value as one types it: a number with all digits, or with a few if it was drawn; the end of a
-    path."""
+    """Returns a searched value as one types it: a number with all digits, or with a few if it was drawn;
+    the end of a path."""
     if isinstance(value, float):
         exact = repr(value).removesuffix(".0")
         num_digits = len(exact.partition("e")[0].replace(".", "").lstrip("-0"))

@@ -146,8 +146,8 @@ def example_covariances(
 def early_trials(
     records: Sequence[TrialRecord], curves: pd.DataFrame
 ) -> tuple[int, list[TrialRecord], pd.DataFrame] | None:
-    """Returns the first trials that completed or were pruned, at the last epoch at which all of them have an overall
-    score.
+    """Returns the first trials that completed or were pruned,
+    at the last epoch at which all of them have an overall score.
 
     Effects on final scores leave out the pruned trials, which are the worse ones; these do not.
 

@@ -100,8 +100,8 @@ exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {W
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line. An argument has its option's name and default; `SweepOptions` checks
-    ranges."""
+    """Returns the parser of the command line. An argument has its option's name and default;
+    `SweepOptions` checks ranges."""
     usage = "--space NAME|FILE [--vary KEY=VALUES] [--data DIR] [--encoder NAME|DIR] [more below]"
     description = "Trains every configuration of a search space and ranks them."
     parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
@@ -312,8 +312,8 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
 
 
 def read_resumption(arguments: argparse.Namespace, storage: str, address: str | None) -> SweepOptions:
-    """Returns the saved options of a resumed sweep, as the command line changes them; ValueError for a flag that may
-    not."""
+    """Returns the saved options of a resumed sweep, as the command line changes them;
+    ValueError for a flag that may not."""
     from sweeps.driver.resume import read_saved_options
 
     for flag, name in sorted(arguments.given.items()):
@@ -340,8 +340,8 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
 
 
 def find_sweep_folder(name: str, storage: str) -> str:
-    """Returns the folder of the sweep called `name`, in the storage, or by its path or URI; ValueError if there is
-    none."""
+    """Returns the folder of the sweep called `name`, in the storage, or by its path or URI;
+    ValueError if there is none."""
     from results.records.trials import read_sweep  # here: --help answers at once
 
     check_answer(name)

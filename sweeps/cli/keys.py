@@ -70,8 +70,8 @@ def describe_key(key: str, values: Mapping[str, str], owner: Any, name: str, met
 
 
 def leaves(group: Any, key: str = "", member: str = "") -> Iterator[tuple[str, str, Any, Any, str]]:
-    """Yields every field that is no group: its key, the task, stage or source that it is of, its value, class and
-    name."""
+    """Yields every field that is no group: its key, the task, stage or source that it is of, its value,
+    class and name."""
     owner: Any = type(group)
     for name in hints_of(owner):
         value, path = getattr(group, name), f"{key}{name}"
@@ -100,8 +100,8 @@ def allowed_values(hint: Any, meaning: str) -> str:
 
 
 def meaning_of(owner: Any, name: str, methods: Methods) -> str:
-    """Returns the first sentence of a field's docstring; the field may be a setting of a method, which has it
-    instead."""
+    """Returns the first sentence of a field's docstring;
+    the field may be a setting of a method, which has it instead."""
     of_trials: list[Mapping[str, Any]] = [methods.gradient_methods, LOSS_WEIGHTINGS]
     tables = [methods.losses, methods.heads, methods.batch_orders, *of_trials]
     settings = [entry.settings for table in tables for entry in table.values() if entry.settings is not None]

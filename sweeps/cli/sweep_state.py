@@ -187,8 +187,8 @@ def epoch_text(record: TrialRecord) -> str:
 
 
 def step_text(record: TrialRecord, progress: TrialProgress) -> str:
-    """Returns the step of a trial: of a running one by its progress, where that is known, else at its last epoch's
-    end."""
+    """Returns the step of a trial: of a running one by its progress, where that is known,
+    else at its last epoch's end."""
     return steps_done(progress) or (f"{record.steps:,}" if record.steps else "")
 
 

@@ -97,8 +97,8 @@ def alive_nodes() -> dict[str, str]:
 
 
 def nodes_have_bf16(options: SweepOptions) -> bool:
-    """Returns whether every node that a worker of the sweep would fit has instructions for bf16, on GPUs if it uses
-    them.
+    """Returns whether every node that a worker of the sweep would fit has instructions for bf16,
+    on GPUs if it uses them.
 
     A task on each node finds out. It reserves nothing: the nodes may be busy. False if one does not answer.
     """
@@ -122,8 +122,8 @@ def fitting_nodes(need: Resources) -> list[dict[str, Any]]:
 
 
 def describe_small_stores(plan: SweepPlan, num_bytes: int) -> str | None:
-    """Returns a line that names the nodes whose object store is smaller than what trials are trained from; None
-    without."""
+    """Returns a line that names the nodes whose object store is smaller than what trials are trained from;
+    None without."""
     here, need = ray.get_runtime_context().get_node_id(), resources_per_worker(plan)
     own = [node for node in ray.nodes() if node["NodeID"] == here]
     holding = {node["NodeID"]: node for node in (*own, *fitting_nodes(need))}.values()

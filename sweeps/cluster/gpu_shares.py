@@ -19,8 +19,8 @@ def workers_on_gpus(available: float, share: float) -> int:
 
 
 def trials_per_gpu(total: int, peak: int) -> int:
-    """Returns how many trials fit a GPU of `total` bytes, at least 1, if the tensors of each take at most `peak`
-    bytes."""
+    """Returns how many trials fit a GPU of `total` bytes, at least 1,
+    if the tensors of each take at most `peak` bytes."""
     return max(1, min(MOST_PER_GPU, int(total / (MEMORY_MARGIN * peak + CONTEXT_BYTES))))
 
 
@@ -30,6 +30,6 @@ def share_of(number: int) -> float:
 
 
 def tensor_share(share: float, total: int) -> float:
-    """Returns the part of a GPU's memory, from 0 to 1, that the tensors of a worker with a share of the GPU may
-    take."""
+    """Returns the part of a GPU's memory, from 0 to 1,
+    that the tensors of a worker with a share of the GPU may take."""
     return 1.0 if share == 1 else max(share / 2, share - CONTEXT_BYTES / total)

@@ -60,8 +60,8 @@ def describe_faults(folder: Location, faults: dict[str, str]) -> str:
 
 
 def find_storage_fault(folder: Location, driver_id: str, channel: ActorHandle[Any]) -> str | None:
-    """Returns why the driver does not see what this process writes into a local folder, in a clause; None if it
-    does."""
+    """Returns why the driver does not see what this process writes into a local folder, in a clause;
+    None if it does."""
     return find_storage_fault_by(
         folder, driver_id, lambda path: bool(ray.get(channel.has_file.remote(path))), SEEN_SECONDS
     )

@@ -17,8 +17,8 @@ PAIRS = ("grid", "ranges", "conditions")
 
 
 def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapping[str, str | None]) -> None:
-    """Checks that a sweep would still train the same trials; the folders of data, and of a single encoder,
-    may differ.
+    """Checks that a sweep would still train the same trials;
+    the folders of data, and of a single encoder, may differ.
 
     `info` is the content of `sweep.json`, `encoders` the fingerprint of each encoder now; None is not compared.
 

@@ -30,8 +30,8 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str
 
 
 def list_pending(plan: SweepPlan, records: Sequence[TrialRecord], before: Mapping[str, TrialRecord]) -> list[str]:
-    """Returns a line for each trial to be run, with its last status, and one for the configurations yet to be
-    sampled."""
+    """Returns a line for each trial to be run, with its last status,
+    and one for the configurations yet to be sampled."""
     known = known_configurations(plan, records)
     num_new = plan.num_configurations - len(known)
     states = [(name, before.get(name)) for name in (trial_id_of(*pair) for pair in left_to_run(plan, known, plan.race))]

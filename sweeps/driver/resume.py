@@ -125,8 +125,8 @@ def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord
 
 
 def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: SweepPlan) -> dict[str, int | None]:
-    """Returns the first look, as an earlier command declared it, or this one where earlier ones could tell nothing
-    apart.
+    """Returns the first look, as an earlier command declared it,
+    or this one where earlier ones could tell nothing apart.
 
     Args:
         info: the content of `sweep.json`.
@@ -160,8 +160,8 @@ def describe_mending(damage: str | None) -> list[str]:
 
 
 def as_present(found: KnownTrials, options: SweepOptions, space: SearchSpace) -> KnownTrials:
-    """Returns a sweep's trials, failed ones queued again with --retry-failed, with present names of encoder and
-    files."""
+    """Returns a sweep's trials, failed ones queued again with --retry-failed,
+    with present names of encoder and files."""
     records = tuple(relocate(requeue_failed(record, options), space) for record in found.records)
     return replace(found, records=records)
 
@@ -182,8 +182,8 @@ def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
 
 
 def relocate(record: TrialRecord, space: SearchSpace) -> TrialRecord:
-    """Returns a trial whose configuration has the present names of its encoder and of its tasks' files, and their
-    titles.
+    """Returns a trial whose configuration has the present names of its encoder and of its tasks' files,
+    and their titles.
 
     The demonstration's encoder moves with the storage.
     """

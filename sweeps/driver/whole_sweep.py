@@ -110,8 +110,8 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
 def prepare_trial_inputs(
     options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
 ) -> TrialInputs:
-    """Returns what trials are trained from; ValueError if it cannot be tokenised, or the cache of tokens cannot be
-    written."""
+    """Returns what trials are trained from; ValueError if it cannot be tokenised,
+    or the cache of tokens cannot be written."""
     with writing_to(str(options.cache_folder)):
         return read_trial_inputs(inputs.space, inputs.tables, encoders, inputs.data_folder, options.cache_folder)
 

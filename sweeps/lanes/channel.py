@@ -371,8 +371,8 @@ class Channel:
         return self._is_stopped or self._is_winding_down
 
     def _is_surplus(self) -> bool:
-        """Returns whether an idle lane is one too many: no trial waits, and there is work for fewer lanes than are
-        open."""
+        """Returns whether an idle lane is one too many:
+        no trial waits, and there is work for fewer lanes than are open."""
         num_open = sum(bool(lane.place) for lane in self._lanes.values())
         has_work = self._max_lanes is None or num_open <= self._max_lanes
         return self._takes_no_trials or not (self._queue or has_work)

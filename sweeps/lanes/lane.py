@@ -41,8 +41,8 @@ class LaneCallback(UserCallback):  # type: ignore[misc]
 
 
 def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
-    """Returns how a lane's workers ended, by Ray Train's exception of each rank: by an error of their own, or by
-    dying."""
+    """Returns how a lane's workers ended, by Ray Train's exception of each rank:
+    by an error of their own, or by dying."""
     own = [error for error in errors.values() if not type(error).__module__.startswith("ray.")]
     return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
 

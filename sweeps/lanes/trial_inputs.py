@@ -70,8 +70,8 @@ def read_trial_inputs(
 
 
 def prefixed_sources(config: TrialConfig, data_folder: Path) -> dict[TableKey, tuple[tuple[TableKey, RowSources], str]]:
-    """Returns what each table that a configuration is trained and scored on is read from, and the prefix of its
-    texts."""
+    """Returns what each table that a configuration is trained and scored on is read from,
+    and the prefix of its texts."""
     return {
         key: ((key, sources), config.tasks[config.task_of(key[0])].prefix)
         for key, sources in find_row_sources(config, data_folder).items()

@@ -160,8 +160,8 @@ def store_stage_end(run: TrialRun, stage: int) -> None:
 
 
 def end_trial(run: TrialRun, status: TrialStatus, error: str | None) -> None:
-    """On rank 0: records how a trial ended and reports it; an interrupted one has no end, and a pruned one has the
-    driver's.
+    """On rank 0: records how a trial ended and reports it;
+    an interrupted one has no end, and a pruned one has the driver's.
 
     Raises:
         OSError: the end could not be written; the states stay.
@@ -184,8 +184,8 @@ def end_trial(run: TrialRun, status: TrialStatus, error: str | None) -> None:
 
 
 def start_of(assignment: Assignment, folder: TrialFolder, host: str) -> TrialStart:
-    """Returns what `trial.json` says at the beginning of an attempt; that of an earlier one with its notes and
-    environments."""
+    """Returns what `trial.json` says at the beginning of an attempt;
+    that of an earlier one with its notes and environments."""
     known = None
     with contextlib.suppress(ValueError):  # damaged: it is written again
         known = read_start(folder.root, folder.trial_id)

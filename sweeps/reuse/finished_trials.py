@@ -88,8 +88,8 @@ def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
 
 
 def states_path(sweep_folder: str, trial_id: str) -> fs.SubTreeFileSystem:
-    """Returns the folder of a trial's states, opened with the client of its sweep: a URI of its own would get another
-    one."""
+    """Returns the folder of a trial's states, opened with the client of its sweep:
+    a URI of its own would get another one."""
     return subfolder(open_folder(sweep_folder), f"trials/{trial_id}/{CHECKPOINT}")
 
 

@@ -176,8 +176,8 @@ def evict(store: StageStore, num_bytes: int) -> None:
 
 
 def last_change(infos: Iterable[fs.FileInfo], path: str | None = None) -> float:
-    """Returns the last change of some files, or of the one at `path` among them, in seconds since 1970; 0 without
-    one."""
+    """Returns the last change of some files, or of the one at `path` among them, in seconds since 1970;
+    0 without one."""
     times = (info.mtime for info in infos if path in (None, info.path))
     return max((found.timestamp() for found in times if found is not None), default=0.0)
 

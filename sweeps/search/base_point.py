@@ -8,8 +8,8 @@ from search_spaces.space import SearchSpace, changed_keys, search_domain, trial_
 
 
 def base_point(space: SearchSpace) -> dict[str, Any] | None:
-    """Returns the searched values of a space's base configuration, for `trial_config`; None where the domain has it
-    not."""
+    """Returns the searched values of a space's base configuration, for `trial_config`;
+    None where the domain has it not."""
     drawn: dict[SearchKey, Any] = {}
     for key, item in search_domain(space).items():
         if not holds(space.conditions.get(key), drawn):
@@ -22,8 +22,8 @@ def base_point(space: SearchSpace) -> dict[str, Any] | None:
 
 
 def base_values(space: SearchSpace, key: SearchKey, item: Range) -> Sequence[Any]:
-    """Returns the values of a range that the base may have: all of a choice, or its own number if that is within
-    bounds."""
+    """Returns the values of a range that the base may have:
+    all of a choice, or its own number if that is within bounds."""
     if isinstance(item, Choice):
         return item.values
     value = value_in(space.base, changed_keys(space, key)[0])

@@ -160,14 +160,14 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         return pair[1] == 0 or not self._known[pair[0]].is_complete
 
     def _raced_late(self, pair: tuple[int, int]) -> tuple[int, float]:
-        """Returns what orders the trials of a race: the replicate, then the configuration's mean score, the highest
-        first."""
+        """Returns what orders the trials of a race:
+        the replicate, then the configuration's mean score, the highest first."""
         metric, completed = self._plan.space.metric, self._known[pair[0]].completed(self._plan.options.replicates)
         return pair[1], -mean_score(completed, metric) if completed else 0.0
 
     def _choose(self, waiting: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-        """Returns the one of some trials, by number and replicate, that starts now; None if each needs a stage in
-        training."""
+        """Returns the one of some trials, by number and replicate, that starts now;
+        None if each needs a stage in training."""
         index = self.order.choose([self._stage_keys_of(*pair) for pair in waiting])
         return None if index is None else waiting[index]
 
@@ -255,8 +255,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         )
 
     def _end_of(self, one: KnownConfiguration) -> tuple[TrialState, float | None, list[TrialRecord]]:
-        """Returns how a configuration ended, the mean of its trials' best scores if it completed, and the trials that
-        count."""
+        """Returns how a configuration ended, the mean of its trials' best scores if it completed,
+        and the trials that count."""
         completed = one.completed(self._plan.options.common_replicates)
         if completed:
             return TrialState.COMPLETE, mean_score(completed, self._plan.space.metric), completed

@@ -85,8 +85,8 @@ class KnownConfiguration:
         return [one for one in every if one not in self.records or self.records[one].status in UNFINISHED]
 
     def make_trial(self, space: SearchSpace, replicate: int) -> Trial:
-        """Returns one of its trials: as it is on record, which a space that has changed since does not change, or a new
-        one."""
+        """Returns one of its trials: as it is on record, which a space that has changed since does not change,
+        or a new one."""
         own = self.records.get(replicate)
         if own is None:
             return make_trial(space, self.number, replicate, self.params)
@@ -152,8 +152,8 @@ def choose_by_options(
     metric: str,
     race: RaceRecord | None,
 ) -> list[int]:
-    """Returns the configurations that get further replicates, as `choose_replicated`; arguments of
-    `num_expected_trials`."""
+    """Returns the configurations that get further replicates, as `choose_replicated`;
+    arguments of `num_expected_trials`."""
     return choose_replicated(
         records,
         race,

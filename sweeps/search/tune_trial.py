@@ -21,8 +21,8 @@ class TuneTrial(tune.Trainable):  # type: ignore[misc]
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:  # noqa: ARG003
-        """Returns what Tune reserves for the process. A wrapper of Tune would show under its own name in Ray's
-        dashboard."""
+        """Returns what Tune reserves for the process.
+        A wrapper of Tune would show under its own name in Ray's dashboard."""
         return tune.PlacementGroupFactory([HEAD_NODE])
 
     def __repr__(self) -> str:
@@ -61,8 +61,8 @@ class TuneTrial(tune.Trainable):  # type: ignore[misc]
 
 
 def tune_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the metrics that Tune's schedulers and searchers get; `epoch` counts overall scores, `done` is a trial's
-    end."""
+    """Returns the metrics that Tune's schedulers and searchers get;
+    `epoch` counts overall scores, `done` is a trial's end."""
     bests = {f"{BEST_PREFIX}{name}": score for name, score in report.get("bests", {}).items()}
     return {
         **bests,

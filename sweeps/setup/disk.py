@@ -137,8 +137,8 @@ def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> i
 
 
 def describe_disk(need: DiskNeed, free: int | None, num_concurrent: int) -> list[str]:
-    """Returns the most disk that the sweep needs, and a warning if that is more than is free, which is None for a
-    bucket."""
+    """Returns the most disk that the sweep needs, and a warning if that is more than is free,
+    which is None for a bucket."""
     running = "a running trial" if num_concurrent == 1 else f"{num_concurrent} running trials"
     weights, stages, states, records = map(decimal, (need.weights, need.stages, need.states, need.records))
     parts = f"best weights {weights}, kept stages {stages}, states of {running} {states}, predictions {records}"

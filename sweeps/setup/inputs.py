@@ -167,8 +167,8 @@ def find_definitions(options: SweepOptions, methods: Methods) -> Mapping[str, Ta
 
 
 def as_begun(space: SearchSpace, options: SweepOptions) -> SearchSpace:
-    """Returns a resumed sweep's space with the precision that it began with in place of `auto`, and present
-    definitions."""
+    """Returns a resumed sweep's space with the precision that it began with in place of `auto`,
+    and present definitions."""
     space = with_present_definitions(space, options.data)
     if space.base.precision != "auto":
         return space

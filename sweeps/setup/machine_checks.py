@@ -17,8 +17,8 @@ def check_machine(options: SweepOptions) -> None:
 
 
 def use_gpus(options: SweepOptions) -> SweepOptions:
-    """Returns the options where --gpus-per-worker is left out: a GPU for each worker if there are as many, otherwise
-    none.
+    """Returns the options where --gpus-per-worker is left out:
+    a GPU for each worker if there are as many, otherwise none.
 
     Raises:
         ValueError: there is no cluster at the address.

@@ -49,8 +49,8 @@ def pack_gpus(
     encoders: Mapping[str, PretrainedEncoder],
     num_trials: int,
 ) -> tuple[SweepOptions, str]:
-    """Returns the options with a number in place of `--gpus-per-worker auto`, as measured on one GPU, and a line that
-    says so.
+    """Returns the options with a number in place of `--gpus-per-worker auto`, as measured on one GPU,
+    and a line that says so.
 
     `encoders` are by their names in `configs`; `num_trials` is how many may run at a time.
 
@@ -140,8 +140,8 @@ def train_shortly(config: TrialConfig, encoder: PretrainedEncoder, device: torch
 
 
 def longest_texts(config: TrialConfig, encoder: PretrainedEncoder) -> Corpus:
-    """Returns a corpus of texts of `encoder.max_length`: a batch of train rows of each set and of dev rows of each
-    task."""
+    """Returns a corpus of texts of `encoder.max_length`:
+    a batch of train rows of each set and of dev rows of each task."""
     rows: Mapping[tuple[str, str], int] = {
         **{(name, "train"): config.batch_size_of(name) for name in config.train_sets},
         **{(task, "dev"): config.evaluation.batch_size for task in config.active_tasks},

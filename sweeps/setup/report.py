@@ -59,8 +59,8 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
 
 
 def describe_base(space: SearchSpace) -> str:
-    """Returns what the base configuration has of each searched key, and what differences are from where that is no
-    value."""
+    """Returns what the base configuration has of each searched key,
+    and what differences are from where that is no value."""
     base, grid, parts = to_dict(space.base), dict(describe_space(space)["grid"]), []
     for title, item in ((key_title(key), item) for key, item in search_domain(space).items()):
         own = own_value(base, title, grid.get(title, ()))

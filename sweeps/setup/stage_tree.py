@@ -31,8 +31,8 @@ class Segment:
 def simulate_training(
     configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], shares: bool
 ) -> list[list[Segment]]:
-    """Returns the segments of each configuration, first to last, if trials are trained one by one in the searcher's
-    order.
+    """Returns the segments of each configuration, first to last,
+    if trials are trained one by one in the searcher's order.
 
     A segment that several configurations share is the same object in each. `cuts` are those of each configuration;
     `shares` says whether trials continue from stages that others have kept.

@@ -51,8 +51,8 @@ class StepTime:
 
 
 def describe_time(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]) -> list[str]:
-    """Returns how long the sweep takes here, in a line, with what that assumes; empty where trials are trained
-    elsewhere."""
+    """Returns how long the sweep takes here, in a line, with what that assumes;
+    empty where trials are trained elsewhere."""
     if options.address is not None or options.gpus_per_worker:
         return []
     with (
@@ -116,8 +116,8 @@ def prediction_seconds(
 def step_timer(
     options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder], folder: Path
 ) -> Callable[[TrialConfig, str], StepTime]:
-    """Returns a function that times a step of a configuration with one of its sets, each kind once; `folder` is
-    empty."""
+    """Returns a function that times a step of a configuration with one of its sets, each kind once;
+    `folder` is empty."""
     tables = {name: sample_tokens(inputs, encoder, folder) for name, encoder in encoders.items()}
     known: dict[Any, StepTime] = {}
 

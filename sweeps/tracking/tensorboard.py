@@ -18,8 +18,8 @@ FOLDER_VARIABLE = "TENSORBOARD_LOGGING_DIR"
 
 
 def runs_folder(sweep: TrackedSweep) -> Path:
-    """Returns where the runs are: in the sweep's folder; for a sweep in a bucket, by its name in the default
-    storage."""
+    """Returns where the runs are: in the sweep's folder;
+    for a sweep in a bucket, by its name in the default storage."""
     if variable := os.environ.get(FOLDER_VARIABLE):
         return Path(variable).expanduser() / sweep.name
     folder = local_path(sweep.folder)

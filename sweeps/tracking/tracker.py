@@ -16,8 +16,8 @@ PROJECT_NAME = "multitask-sweeps"
 
 
 def tracker_folder() -> Path:
-    """Returns where trackers keep files unless their own variables name a place; the same whichever folder a run starts
-    in."""
+    """Returns where trackers keep files unless their own variables name a place;
+    the same whichever folder a run starts in."""
     folder = Path(DEFAULT_STORAGE).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     return folder

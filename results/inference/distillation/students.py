@@ -14,8 +14,8 @@ LABELS_ALONE = "labels"
 
 
 def student_space(config: TrialConfig, taught: Sequence[Taught]) -> SearchSpace:
-    """Returns the students: taught by the ensembles alone, by these and the labels, and, as a yardstick, by the labels
-    alone.
+    """Returns the students: taught by the ensembles alone, by these and the labels, and, as a yardstick,
+    by the labels alone.
 
     Where there are further texts, which have no labels, no student learns from labels alone.
 

@@ -142,8 +142,8 @@ def read_rows(config: TrialConfig, data: Path, name: str) -> dict[str, Table]:
 
 
 def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str, Table], note: Note) -> TaughtRows:
-    """Returns the texts of files for a task, each once; those of train, dev and held-out rows, and blank ones, are left
-    out."""
+    """Returns the texts of files for a task, each once;
+    those of train, dev and held-out rows, and blank ones, are left out."""
     texts: dict[tuple[str, ...], None] = {}
     for file in further:
         if file.task != task.name:

@@ -121,8 +121,8 @@ def with_earlier(present: Sequence[ValueEffect], earlier: Sequence[ValueEffect])
 def find_trend(
     key: SearchedKey, params: Sequence[Mapping[str, Any]], means: ConfigurationMeans, look: Look | None = None
 ) -> Trend | None:
-    """Returns whether a score rises or falls over the numbers of a grid's key, and from which one on that is
-    significant.
+    """Returns whether a score rises or falls over the numbers of a grid's key,
+    and from which one on that is significant.
 
     The linear contrast over all values in their order is tested, then that without the value farthest from the base,
     and so on while it is significant (95 %). If the true means rise or fall throughout, none of equal means is called

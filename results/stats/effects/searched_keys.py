@@ -203,8 +203,8 @@ def base_name(base: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -
 
 
 def base_value(base: Mapping[str, Any], name: str) -> Any:
-    """Returns the base configuration's value of a dotted key, or of several; `NO_VALUE` if one has none, or tasks
-    differ."""
+    """Returns the base configuration's value of a dotted key, or of several;
+    `NO_VALUE` if one has none, or tasks differ."""
     found = [base_part_of_tasks(base, part) for part in name.split(JOINED_BY)]
     if NO_VALUE in found:
         return NO_VALUE
@@ -212,8 +212,8 @@ def base_value(base: Mapping[str, Any], name: str) -> Any:
 
 
 def base_part_of_tasks(base: Mapping[str, Any], dotted: str) -> Any:
-    """Returns the value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have, `NO_VALUE` if they
-    differ."""
+    """Returns the value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have,
+    `NO_VALUE` if they differ."""
     tasks = {task for stage in base.get("stages", ()) for task in stage.get("tasks", ())}
     values = [base_part(base, key) for key in expand_tasks({dotted: None}, sorted(tasks))]
     return values[0] if values and all(value == values[0] for value in values) else NO_VALUE
