@@ -16,7 +16,7 @@ from typing import IO, get_args
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.data.file_readers import MAX_MESSAGE, Format, MissingColumnError, fit_message
+from mtlib.data.file_readers import Format, MissingColumnError
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_note, write_data
@@ -216,8 +216,7 @@ def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
     try:
         return list(itertools.islice(texts, 1))
     except MissingColumnError as error:
-        hint = " (--columns names those of the texts, if they are others)"
-        raise ValueError(f"{fit_message(str(error), MAX_MESSAGE - len(hint))}{hint}") from error
+        raise ValueError(f"{error} (--columns names those of the texts, if they are others)") from error
 
 
 def write_predictions(

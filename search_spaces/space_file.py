@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mtlib.config.methods import BUILT_IN, Methods
-from mtlib.data.file_suggestions import describe_missing
+from mtlib.data.file_suggestions import describe_folder
 from mtlib.runtime.errors import require
 from mtlib.runtime.source_code import naming_lines, run_source
 from mtlib.tasks import Task
@@ -124,7 +124,7 @@ def content_of(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         built_in = f"did you mean '{path.stem}', a built-in space? " if path.stem in space_names() else ""
-        hint = built_in + describe_missing(path.parent, [path.name], suffixes=(SUFFIX,))
+        hint = built_in + describe_folder(path.parent, (SUFFIX,))
         raise ValueError(f"--space must be a file that exists, got '{path}'; {hint}") from None
     except OSError as error:
         raise ValueError(f"--space must be a file that can be read, got '{path}': {error.strerror}") from error

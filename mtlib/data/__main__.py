@@ -1,10 +1,8 @@
 """Describes the tasks of a data folder: `python -m mtlib.data DIR`."""
 
 import argparse
-import json
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.load import find_row_sources, task_source
 from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, tolerated_difference
-from mtlib.data.row_labels import UnknownLabelsError
 from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
 from mtlib.data.tables import Table, check_folder
 from mtlib.metrics.constant_prediction import constant_prediction, constant_values
@@ -32,8 +29,6 @@ SHARE_OF_ROWS = 0.95
 """Share of rows for which the number of words is printed that they have at most."""
 MAX_PRINTED_LABELS = 20
 """Labels of a task whose counts are printed; the others are summed up."""
-MAX_UNKNOWN_LABELS = 50
-"""Unknown labels of a task that are listed, the most frequent ones."""
 MAX_CONTRADICTIONS = 2
 """Examples of contradicting labels."""
 
@@ -41,7 +36,7 @@ DATA_DESCRIPTION = (
     "Print what a sweep with --data DIR would train on: the tasks, their rows, labels and lengths, texts that occur "
     "twice or have contradicting labels, dev rows that train has too, the score of the most frequent label or of the "
     "mean, and rows that cannot be used. Reads every file and changes nothing; exits with 2 and one line if something "
-    "is wrong, after all labels that the tasks do not have, with their counts."
+    "is wrong."
 )
 CS224N_FILES = ", ".join(task.file_name("train") for task in TASKS.values())
 GLUE_FILES = ", ".join(f"{task.glue.folder}/train.tsv" for task in TASKS.values() if task.glue is not None)
@@ -79,11 +74,7 @@ def run_description(arguments: Sequence[str] | None) -> None:
         show_lines(GLUE_FILE.read_text(encoding="utf-8").splitlines())
         return
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
-    try:
-        show_lines(describe_data(options.folder, read_methods(options.methods)))
-    except UnknownLabelsError as error:
-        show_lines(describe_unknown_labels([error, *error.others]))
-        raise
+    show_lines(describe_data(options.folder, read_methods(options.methods)))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -228,35 +219,6 @@ def describe_constant(task: Task, train: np.ndarray, dev: np.ndarray) -> str:
     ordered = sorted(texts, key=lambda name: name != task.metric)
     shown = ", ".join(f"{task.metrics[name].title} {texts[name]}" for name in ordered)
     return f"        always {row_label_text(task, prediction)}, {what} of train: {shown}"
-
-
-def describe_unknown_labels(errors: Sequence[UnknownLabelsError]) -> Iterator[str]:
-    """Yields the labels that tasks do not have, with the number of rows,
-    and lines for `tasks.toml` with all of them."""
-    for task in dict.fromkeys(error.task for error in errors):
-        own = [error for error in errors if error.task == task]
-        counts = sum((error.counts for error in own), Counter())
-        known = dict.fromkeys(name for error in own for name in error.known)
-        shown = counts.most_common(MAX_UNKNOWN_LABELS)
-        yield f"{task.name}: {counted(len(counts), 'unknown label')} in column {own[0].column}:"
-        yield from (f"  {label}: {counted(count, 'row')}" for label, count in shown)
-        if len(counts) > len(shown):
-            yield f"  and {len(counts) - len(shown):,} more"
-        if task.files is not None:
-            yield f"To have them as labels of [tasks.{task.name}] in {TASK_FILE}, in this order:"
-            yield labels_line(task, list(known), [label for label, _ in shown])
-        yield ""
-
-
-def labels_line(task: Task, known: Sequence[str], added: Sequence[str]) -> str:
-    """Returns the key `labels` of `tasks.toml` with further labels."""
-    if not task.label_values:
-        return f"labels = {json.dumps([*known, *added], ensure_ascii=False)}"
-    pairs = [*zip(task.label_values, task.labels, strict=True), *((label, label) for label in added)]
-    texts = (
-        f"{json.dumps(value, ensure_ascii=False)} = {json.dumps(name, ensure_ascii=False)}" for value, name in pairs
-    )
-    return f"labels = {{{', '.join(texts)}}}"
 
 
 def describe_overlap(train: Table, dev: Table) -> str:

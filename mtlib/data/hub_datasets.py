@@ -1,15 +1,13 @@
 """Rows of cells from Hugging Face data sets: from the hub, a `save_to_disk` folder, or a folder of data files."""
 
-import collections
 import contextlib
-import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlib.config.data import HUB_PREFIX
-from mtlib.data.file_readers import SUFFIX_FORMATS, Row, errors_in_one_line, find_columns, fit_name, read_file
-from mtlib.data.parquet_files import PARQUET_SUFFIX, ClassNames, read_parquet_file, table_rows
+from mtlib.data.file_readers import Row, find_columns
+from mtlib.data.parquet_files import ClassNames, table_rows
 from mtlib.runtime.errors import first_line, nearest_first
 
 if TYPE_CHECKING:
@@ -44,15 +42,14 @@ def read_hub_data(
         ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; else
             as `table_rows`.
     """
-    with errors_in_one_line():
-        data, name = load_split(path, split, columns), fit_name(f"{path} {split}")
-        positions = find_columns(name, data.column_names, columns, numbered)
-        wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
-        tables = data.select_columns(wanted).with_format("arrow").iter(BATCH_ROWS)
-        batches = (batch for table in tables for batch in table.to_batches())
-        feature = data.features[wanted[-1]]
-        carried = getattr(getattr(feature, "feature", feature), "names", ())  # of a list's elements, or its own
-        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names, list_column)
+    data, name = load_split(path, split), f"{path} {split}"
+    positions = find_columns(name, data.column_names, columns, numbered)
+    wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
+    tables = data.select_columns(wanted).with_format("arrow").iter(BATCH_ROWS)
+    batches = (batch for table in tables for batch in table.to_batches())
+    feature = data.features[wanted[-1]]
+    carried = getattr(getattr(feature, "feature", feature), "names", ())  # of a list's elements, or its own
+    yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names, list_column)
 
 
 def split_hub_path(path: str, split: str) -> tuple[str, str]:
@@ -61,11 +58,8 @@ def split_hub_path(path: str, split: str) -> tuple[str, str]:
     return (HUB_PREFIX + name, own) if colon else (path, split)
 
 
-def load_split(path: str, split: str, columns: Sequence[str]) -> "Dataset":
-    """Returns one split of the data set that a path names; a data set without splits counts as train.
-
-    `columns` are those to name in the error of a damaged file.
-    """
+def load_split(path: str, split: str) -> "Dataset":
+    """Returns one split of the data set that a path names; a data set without splits counts as train."""
     try:
         import datasets
     except ImportError as error:
@@ -74,7 +68,6 @@ def load_split(path: str, split: str, columns: Sequence[str]) -> "Dataset":
     name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it would print is in the error
-    builder = None
     try:
         if Path(name).is_absolute() and any(Path(name, marker).is_file() for marker in SAVED_NAMES):
             loaded: Any = datasets.load_from_disk(name)
@@ -83,8 +76,6 @@ def load_split(path: str, split: str, columns: Sequence[str]) -> "Dataset":
             builder.download_and_prepare()
             loaded = builder.as_dataset()
     except Exception as error:  # the type depends on the format and on the HTTP library
-        if builder is not None and (fault := find_fault(builder, columns)):
-            raise ValueError(f"{fit_name(path)}: {fault}") from error
         raise ValueError(f"{path} must be a data set that can be read, got: {first_line(error)}") from error
     splits = loaded if isinstance(loaded, dict) else {"train": loaded}
     if split not in splits:
@@ -105,20 +96,3 @@ def make_builder(name: str, configuration: str | None) -> "DatasetBuilder":
         raise
     is_csv = hasattr(builder.config, "keep_default_na")
     return load_dataset_builder(name, configuration, **BLANK_ALONE) if is_csv else builder
-
-
-def find_fault(builder: "DatasetBuilder", columns: Sequence[str]) -> str:
-    """Returns what is wrong in the local files of a data set, with file, row and column; empty if it is not found.
-
-    The library names none of them.
-    """
-    for file in map(Path, itertools.chain(*(builder.config.data_files or {}).values())):
-        form = SUFFIX_FORMATS.get(file.suffix, "lines")
-        try:
-            if file.is_file() and file.suffix == PARQUET_SUFFIX:
-                collections.deque(read_parquet_file(file, columns, numbered=True), maxlen=0)
-            elif file.is_file() and form != "lines":
-                collections.deque(read_file(file, form, columns, numbered=True), maxlen=0)
-        except ValueError as error:
-            return str(error)
-    return ""

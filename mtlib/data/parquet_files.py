@@ -9,14 +9,12 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mtlib.data.file_readers import Row, cell_text, errors_in_one_line, find_columns, fit_name
+from mtlib.data.file_readers import Row, cell_text, find_columns
 from mtlib.runtime.errors import first_line
 
 PARQUET_SUFFIX = ".parquet"
 NO_CLASS = -1
 """The number of a missing class label in data sets of Hugging Face."""
-MAX_LISTED_CHARACTERS = 32
-"""Characters of a list of names that a message shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +42,7 @@ def read_parquet_file(
                 stream, path.name, columns, numbered=numbered, class_names=class_names, list_column=list_column
             )
     except OSError as error:
-        name = fit_name(str(path))
-        raise ValueError(f"{name} must be a Parquet file that can be read, got: {error.strerror}") from error
+        raise ValueError(f"{path} must be a Parquet file that can be read, got: {error.strerror}") from error
 
 
 def read_parquet_stream(
@@ -65,47 +62,18 @@ def read_parquet_stream(
         class_names: as in `table_rows`. Files that the library `datasets` wrote carry names.
 
     Raises:
-        ValueError: in one line with input, row and column: it is no Parquet file, or damaged; a column is missing; else
-            as `table_rows`.
+        ValueError: it is no Parquet file, or damaged; a column is missing; else as `table_rows`.
     """
-    name = fit_name(name)
-    with errors_in_one_line(), open_parquet_stream(stream, name) as file:
-        schema = file.schema_arrow
-        positions = find_columns(name, schema.names, columns, numbered)
-        wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
-        batches, carried = whole_batches(file, name, wanted), carried_names(schema, wanted[-1])
-        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names, list_column)
-
-
-def open_parquet_stream(stream: IO[bytes], name: str) -> pq.ParquetFile:
-    """Opens a file; ValueError if it is no Parquet file."""
     try:
-        return pq.ParquetFile(stream, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
+        with pq.ParquetFile(stream, page_checksum_verification=True) as file:
+            schema = file.schema_arrow
+            positions = find_columns(name, schema.names, columns, numbered)
+            wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
+            carried = carried_names(schema, wanted[-1])
+            batches = file.iter_batches(columns=wanted)
+            yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names, list_column)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} must be a Parquet file that can be read, got: {first_line(error)}") from error
-
-
-def whole_batches(file: pq.ParquetFile, name: str, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches of a file; ValueError that names the rows and the column that are damaged."""
-    try:
-        yield from file.iter_batches(columns=wanted)
-    except (pa.ArrowException, OSError) as error:
-        rule = f"{name}: {find_damage(file, wanted)} must be whole"
-        raise ValueError(f"{rule}, got: {first_line(error)}") from error
-
-
-def find_damage(file: pq.ParquetFile, wanted: Sequence[str]) -> str:
-    """Returns the rows of the first row group that cannot be read, and its column."""
-    start = 0
-    for group in range(file.num_row_groups):
-        end = start + file.metadata.row_group(group).num_rows
-        for column in wanted:
-            try:
-                file.read_row_group(group, columns=[column])
-            except (pa.ArrowException, OSError):
-                return f"rows {start} to {end - 1}: column {column}"
-        start = end
-    return f"rows 0 to {start - 1}"  # each can be read now: the disk fails at times
 
 
 def carried_names(schema: pa.Schema, column: str) -> tuple[str, ...]:
@@ -140,8 +108,8 @@ def table_rows(
         list_column: as in `read_stream`.
 
     Raises:
-        ValueError: with input, row and column: a value is neither text nor a number, or not UTF-8; the carried names
-            are not `class_names`.
+        ValueError: with input, row and column: a value is neither text nor a number; the carried names are not
+            `class_names`.
     """
     texts: dict[Any, str] = {}
     if carried and class_names is not None:
@@ -149,7 +117,7 @@ def table_rows(
         texts = {NO_CLASS: "", **dict(enumerate(carried))}
     first = 0
     for batch in batches:
-        values = [column_values(batch.column(column), column, name, first) for column in wanted]
+        values = [batch.column(column).to_pylist() for column in wanted]
         for number, row in enumerate(zip(*values, strict=True), first):
             where = f"{name}: row {number}"
             named = [*row[:-1], name_classes(row[-1], texts)]
@@ -172,45 +140,5 @@ def check_names(what: str, carried: Sequence[str], class_names: ClassNames) -> N
     """Raises ValueError that shows both orders unless the data carry the names of `class_names`, or these are empty."""
     names = class_names.names
     if names and names != tuple(carried):
-        pairs = zip(carried, names, strict=False)
-        first = next((place for place, (one, other) in enumerate(pairs) if one != other), len(names))
-        has, given = list_from(carried, first), list_from(names, first)
-        rule = f"{what}: labels must be {has} as in the data, or mapped by {class_names.mapping}"
-        raise ValueError(f"{rule}, got {given}")
-
-
-def list_from(names: Sequence[str], first: int) -> str:
-    """Names as a text; if it is too long, it begins with the name number `first`."""
-    text = ", ".join(names)
-    if len(text) > MAX_LISTED_CHARACTERS:
-        text = "..., " * (first > 0) + ", ".join(names[first:])
-    return text if len(text) <= MAX_LISTED_CHARACTERS else f"{text[: MAX_LISTED_CHARACTERS - 3]}..."
-
-
-def column_values(column: pa.Array, title: str, name: str, first: int) -> list[object]:
-    """Returns the values of a column; floats of single and half precision have no more digits than they need.
-
-    `first` is the number of the first row; ValueError names the row of a text that is not UTF-8.
-    """
-    values = list[object]()
-    try:
-        for scalar in column:
-            values.append(scalar.as_py())
-    except UnicodeDecodeError as error:
-        where, byte = f"{name}: row {first + len(values)}", error.object[error.start]
-        raise ValueError(f"{where}: column {title} must be UTF-8 text, got byte 0x{byte:02x}") from error
-    if getattr(column.type, "extension_name", "") == "arrow.json":
-        return [None if value is None else value_of_json(str(value)) for value in values]
-    if pa.types.is_float16(column.type) or pa.types.is_float32(column.type):
-        to_float = column.type.to_pandas_dtype()
-        return [None if value is None else float(str(to_float(value))) for value in values]
-    return values
-
-
-def value_of_json(text: str) -> object:
-    """Returns a value of a column of several types, which the library `datasets` stores as JSON,
-    and some texts as they are.
-
-    A stored `null` was a text: what is missing is null in Arrow too.
-    """
-    return json.loads(text) if text.startswith(('"', "[", "{")) else text
+        rule = f"{what}: labels must be {', '.join(carried)} as in the data, or mapped by {class_names.mapping}"
+        raise ValueError(f"{rule}, got {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""The label of a row, from its cells: a class, a number, or several labels; labels that a task lacks are counted."""
+"""The label of a row, from its cells: a class, a number, or several labels; labels to leave out are counted."""
 
 import json
 import math
@@ -69,20 +69,6 @@ class Layout:
         return (*self.unlabelled_columns, *self.label_columns)
 
 
-class UnknownLabelsError(ValueError):
-    """Rows have labels that the task does not have; the message names the first."""
-
-    def __init__(self, message: str, task: Task, column: str, counts: Counter[str], known: Sequence[str]) -> None:
-        super().__init__(message)
-        self.task, self.column = task, column
-        self.counts = counts
-        """Rows by unknown label."""
-        self.known = known
-        """The names of labels that the task has; without names, the numbers that rows have."""
-        self.others: Sequence[UnknownLabelsError] = ()
-        """Such errors of other tables."""
-
-
 class LabelReader:
     """Reads the labels of one table's rows."""
 
@@ -91,23 +77,18 @@ class LabelReader:
         self.has_several = task.kind_entry.has_several_labels
         self.mapping = read_mapping(layout.labels)
         self.missing: RowLabel = np.full(task.num_classes, np.nan, np.float32) if self.has_several else math.nan
-        self.known, self.unknown = set[str](), Counter[str]()
-        """The labels of rows that the task has; rows by label that it lacks."""
         self.unnamed = Counter[str]()
         """Rows by value that the mapping leaves out."""
-        self.first_unknown: tuple[str, str, str | None] = "", "", None
-        """Of the first label that the task lacks the row, the value, and what the mapping makes of it."""
 
     def read(self, where: str, cells: Sequence[str]) -> RowLabel | None:
-        """Returns the label in a row's cells; None if the mapping leaves it out or the task lacks it, which is counted.
+        """Returns the label in a row's cells; None if the mapping leaves it out, which is counted.
 
         Args:
             where: the row, for messages.
             cells: those of `Layout.label_columns`.
 
         Raises:
-            ValueError: the label of a regression is no number in its range, an indicator is neither 0 nor 1, or a list
-                is no JSON.
+            ValueError: the task lacks the label, an indicator is neither 0 nor 1, or a list is no JSON.
         """
         if not any(cells):
             return self.missing
@@ -119,26 +100,10 @@ class LabelReader:
             self.unnamed[given[named.index(None)][:MAX_QUOTED_VALUE]] += 1
             return None
         numbers = [math.nan if label is None else label_number(label, self.task) for label in named]
-        wrong = [at for at, number in enumerate(numbers) if math.isnan(number)]
-        if not wrong:
-            self.known.update(given)
-            return indicator(numbers, self.task.num_classes) if self.has_several else numbers[0]
-        if not self.unknown:
-            self.first_unknown = where, given[wrong[0]], named[wrong[0]]
-        self.unknown.update(given[at] for at in wrong)
-        if self.task.is_regression:
-            self.check()
-        return None
-
-    def check(self) -> None:
-        """Raises UnknownLabelsError if the task lacks the labels of some rows; of a regression ValueError."""
-        if not self.unknown:
-            return
-        message = describe_unknown(*self.first_unknown, self.task, self.layout, len(self.unknown))
-        if self.task.is_regression:
-            raise ValueError(message)
-        known = self.task.labels or sorted(self.known)
-        raise UnknownLabelsError(message, self.task, self.layout.label_column, self.unknown, known)
+        wrong = next((at for at, number in enumerate(numbers) if math.isnan(number)), None)
+        if wrong is not None:
+            raise ValueError(describe_unknown(where, given[wrong], named[wrong], self.task, self.layout))
+        return indicator(numbers, self.task.num_classes) if self.has_several else numbers[0]
 
 
 def read_teacher(where: str, columns: Sequence[str], cells: Sequence[str]) -> list[float]:
@@ -190,19 +155,18 @@ def label_number(cell: str, task: Task) -> float:
     return label if low <= label <= high and (task.is_regression or label.is_integer()) else math.nan
 
 
-def describe_unknown(where: str, value: str, label: str | None, task: Task, layout: Layout, num_unknown: int) -> str:
-    """Returns a line about the first value that is no label of a task;
+def describe_unknown(where: str, value: str, label: str | None, task: Task, layout: Layout) -> str:
+    """Returns a line about a value that is no label of a task;
     `label` is what a mapping makes of it, if it has it."""
     shown, column = (value if label is None else label)[:MAX_QUOTED_VALUE], layout.label_column
-    others = f" ('python -m mtlib.data DIR' lists all {num_unknown} unknown labels)" if num_unknown > 1 else ""
     if label is None:
         names = [entry.rpartition(":")[0] for entry in layout.labels]
-        return f"unknown label in column {column} of {where} '{shown}'{others}; {nearest_first(shown, names)}"
+        return f"unknown label in column {column} of {where} '{shown}'; {nearest_first(shown, names)}"
     low, high = task.label_range
     rule = f"must be a {'' if task.is_regression else 'whole '}number from {low:g} to {high:g}"
     can_have_names = task.files is not None and not task.is_regression and isinstance(as_number(label), str)
     hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
-    return f"{where}: column {column} {rule}, got {shown!r}{hint}{others}"
+    return f"{where}: column {column} {rule}, got {shown!r}{hint}"
 
 
 def split_labels(where: str, cell: str) -> list[str]:

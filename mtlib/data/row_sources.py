@@ -9,14 +9,14 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from mtlib.config.data import HUB_PREFIX, TABLE_SUFFIXES, is_pattern
+from mtlib.config.data import HUB_PREFIX, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
 from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_file, short_name
-from mtlib.data.file_suggestions import describe_folder, describe_missing
+from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
-from mtlib.data.row_labels import Layout, UnknownLabelsError
+from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
     Table,
     check_folder,
@@ -94,7 +94,7 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
     except ValueError as error:
         raise ValueError(f"{error}; and there is no {missing}" if missing else str(error)) from error
     if far:
-        hint = describe_missing(Path(far[0]).parent, far, paths.difference(far))
+        hint = describe_folder(Path(far[0]).parent)
         raise ValueError(f"files outside the data folder must be there, got no {missing}; {hint}")
     for source in sources:
         files_of(source, folder)
@@ -157,9 +157,7 @@ def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
     ValueError that lists what there is instead if there are none."""
     found = find_matching(pattern, folder)
     if not found:
-        place = folder_of(pattern, folder)
-        hint = describe_folder(place, "the folder" if place == folder else str(place), TABLE_SUFFIXES)
-        raise ValueError(f"{key} must match a file, got {pattern}; {hint}")
+        raise ValueError(f"{key} must match a file, got {pattern}; {describe_folder(folder_of(pattern, folder))}")
     return found
 
 
@@ -182,7 +180,7 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
     shares = dict.fromkeys((source, hold_out.share) for hold_out in hold_outs for source in hold_out.sources)
     bare = dict.fromkeys([*map(without_hold_out, every), *(source for source, _ in shares)])
     drawing = dict.fromkeys(train_of(one) for source in every for one in (source, *source.drawn_dev) if one.dev_share)
-    read = read_sources(map(undrawn, [*bare, *drawing]), folder)
+    read = {source: read_all_rows(source, folder) for source in dict.fromkeys(map(undrawn, [*bare, *drawing]))}
     drawn = {source: draw_dev(source, read[undrawn(source)]) for source in drawing}
     own = {source: take_own_rows(source, read[undrawn(source)], drawn) for source in bare}
     held = {(source, share): texts_to_draw(own[source], share, "data.hold_out") for source, share in shares}
@@ -207,20 +205,6 @@ def train_of(source: RowSource) -> RowSource:
 def undrawn(source: RowSource) -> RowSource:
     """Returns all rows of a source's files or data set."""
     return dataclasses.replace(train_of(source), dev_share=0.0) if source.dev_share else without_hold_out(source)
-
-
-def read_sources(sources: Iterable[RowSource], folder: Path) -> dict[RowSource, Table]:
-    """Returns all rows of each source; UnknownLabelsError with the unknown labels of all of them."""
-    read, unknown = dict[RowSource, Table](), list[UnknownLabelsError]()
-    for source in dict.fromkeys(sources):
-        try:
-            read[source] = read_all_rows(source, folder)
-        except UnknownLabelsError as error:
-            unknown.append(error)
-    if unknown:
-        first, *first.others = unknown
-        raise first
-    return read
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:

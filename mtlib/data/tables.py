@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, errors_in_one_line, short_name
-from mtlib.data.file_suggestions import describe_missing, near_folder
-from mtlib.data.row_labels import LabelReader, Layout, RowLabel, UnknownLabelsError, describe_unnamed, read_teacher
+from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
+from mtlib.data.file_suggestions import describe_folder, near_folder
+from mtlib.data.row_labels import LabelReader, Layout, RowLabel, describe_unnamed, read_teacher
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 
@@ -44,16 +44,14 @@ class Table:
     train rows that share a text with held-out rows."""
 
 
-@errors_in_one_line(UnknownLabelsError)
 def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:
     """Returns a table of the usable rows, at least one, of cells in the order of `layout.columns`.
 
     Rows with a blank id, text or label are skipped; `path` is for messages and the table.
 
     Raises:
-        UnknownLabelsError: in one line, after all rows are read. Labels are none of the task's classes.
-        ValueError: in one line. There are no usable rows; a label of a regression is no number, not finite or outside
-            the task's range (with its position and column); an id that must be unique is there twice.
+        ValueError: there are no usable rows; a label is none of the task's, or outside its range (with its position
+            and column); an id that must be unique is there twice.
     """
     reader, first_label = LabelReader(task, layout), len(layout.unlabelled_columns)
     first_teacher = first_label - len(layout.teacher_columns)
@@ -74,7 +72,6 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         logits.append(read_teacher(where, layout.teacher_columns, cells[first_teacher:first_label]))
         places.append(where)
         labels.append(label)
-    reader.check()
     left_out = describe_unnamed(short_name(path), layout.label_column, reader.unnamed)
     if not kept:
         first = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
@@ -129,8 +126,7 @@ def check_folder(folder: Path, files: Iterable[str], keys: Mapping[str, str] = t
     wanted = set(files)
     missing = sorted(file for file in wanted if not (folder / file).is_file())
     if missing:
-        hint = describe_missing(folder, missing, wanted.difference(missing))
-        raise ValueError(f"data folder {folder} lacks {named_by_key(missing, keys)}; {hint}")
+        raise ValueError(f"data folder {folder} lacks {named_by_key(missing, keys)}; {describe_folder(folder)}")
 
 
 def named_by_key(paths: Iterable[str], keys: Mapping[str, str]) -> str:

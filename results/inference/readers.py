@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from mtlib.data.file_readers import SUFFIX_FORMATS, Format, fit_name, read_stream
-from mtlib.data.file_suggestions import describe_missing
+from mtlib.data.file_readers import SUFFIX_FORMATS, Format, read_stream
+from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
 from mtlib.runtime.errors import require
 
@@ -50,7 +50,7 @@ def find_format(place: str, flag: str = "--input") -> InputFormat:
 
 def name_input(place: str) -> str:
     """Returns the name of the input in messages."""
-    return "standard input" if place == STANDARD_INPUT else fit_name(Path(place).name)
+    return "standard input" if place == STANDARD_INPUT else Path(place).name
 
 
 def input_file(place: str) -> Path:
@@ -68,7 +68,7 @@ def open_input(place: str, flag: str = "--input") -> Iterator[IO[bytes]]:
         stream = input_file(place).open("rb")
     except OSError as error:
         path, is_missing = input_file(place), isinstance(error, FileNotFoundError)
-        hint = f"; {describe_missing(path.parent, [path.name], suffixes=INPUT_SUFFIXES)}" if is_missing else ""
+        hint = f"; {describe_folder(path.parent, INPUT_SUFFIXES)}" if is_missing else ""
         raise ValueError(f"{flag} must be a readable file, got {place}: {error.strerror}{hint}") from error
     with stream:
         yield stream

@@ -99,24 +99,23 @@ def test_line_ends_and_a_byte_order_mark_do_not_matter(tmp_path: Path, form: For
     rows = read(tmp_path / "set", form, FILES[form])
     assert cells_of(rows)[1] == ["b", "café", ""]
     assert [where.rpartition(":")[2] for where, _ in rows] == (["1", "2"] if form == "jsonl" else ["2", "3"])
-    for end in ("\r\n", "\r"):
+    for end in ("\r\n", "\r") if form == "csv" else ("\r\n",):
         content = FILES[form].replace("\n", end)
         assert read(tmp_path / "set", form, content.encode("utf-8-sig")) == rows
         assert read(tmp_path / "set", form, content.removesuffix(end)) == rows
 
 
 @pytest.mark.parametrize(
-    ("content", "got"),
+    "content",
     [
-        ('id\tpremise\tgold\na\tfine\t3\nb\t"never closed\t3\n' + "c\tfine\t3\n" * 50, '"never closed'),
-        ('id\tpremise\tgold\na\tfine\t3\nb\t"opened\t3\nc\tfine\t3\nd\tclosed"\t3\ne\tgood\t4\n', '"opened'),
-        (f'id,premise,gold\na,"{LONG}",1\nb,"{LONG},1\nc,fine,0\n', f'"{LONG[:39]}'),
+        'id\tpremise\tgold\na\tfine\t3\nb\t"never closed\t3\n' + "c\tfine\t3\n" * 50,
+        'id\tpremise\tgold\na\tfine\t3\nb\t"opened\t3\nc\tfine\t3\nd\tclosed"\t3\ne\tgood\t4\n',
+        f'id,premise,gold\na,"{LONG}",1\nb,"{LONG},1\nc,fine,0\n',
     ],
 )
-def test_an_unclosed_quotation_mark_is_named_with_its_line_and_column(tmp_path: Path, content: str, got: str) -> None:
+def test_an_unclosed_quotation_mark_is_named_with_its_line(tmp_path: Path, content: str) -> None:
     message = one_line_error(read, tmp_path / "set.csv", "csv", content)
-    assert message.startswith("set.csv:3: column premise must close its quotation mark where the text ends")
-    assert message.endswith(f"got {got}")
+    assert message.startswith("set.csv:3: a quotation mark must be closed where its text ends")
 
 
 def test_a_broken_tsv_line_gives_rows_with_blank_cells(tmp_path: Path) -> None:
@@ -132,14 +131,14 @@ def test_a_broken_tsv_line_gives_rows_with_blank_cells(tmp_path: Path) -> None:
 
 CSV, JSON = "id,premise,gold\n", '{"id": "a", "premise": "x", "gold": 1}\n\n'
 REFUSED: list[tuple[Format, str | bytes, str]] = [
-    ("csv", "", "1: a file must start with a header line, got an empty file"),
+    ("csv", "", "1: a file must start with a header line, got an empty one"),
     ("csv", "id;premise;gold\n", "1: columns must be separated by tabs or commas, got 'id;premise;gold'"),
     ("csv", "id,premise,gld\n", "1: column gold is missing; did you mean 'gld'?"),
     ("csv", "id,gold,premise,gold\n", "1: column gold must be there once, got 2"),
     ("csv", CSV + "a,one, two,1\n", "2: a line must have 3 cells, got 4, column gold must be the last"),
     ("csv", CSV + "a,one\n", "2: a line must have 3 cells, got 2, no column gold"),
-    ("csv", (CSV + "a,café,1\n").encode("latin-1"), "2: column premise must be UTF-8 text, got byte 0xe9"),
-    ("jsonl", "\n \n", "1: a file must hold a JSON object per line, got an empty file"),
+    ("csv", (CSV + "a,café,1\n").encode("latin-1"), "2: a file must be UTF-8 text, got byte 0xe9"),
+    ("csv", (CSV + "a,x,1\n").encode("utf-16-le"), "1: a file must be UTF-8 text, got a zero byte"),
     ("jsonl", JSON + "[1, 2]", "3: a line must be a JSON object, got [1, 2]"),
     ("jsonl", JSON + '{"id": "b", "premis": 1, "gold": 1}', "3: key premise is missing; did you mean 'premis'?"),
     ("jsonl", JSON.replace('"x"', '["x"]'), "1: column premise must be text or a number, got ['x']"),
@@ -155,7 +154,7 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, form: Format, cont
 @pytest.mark.parametrize(
     ("form", "content"),
     [
-        ("csv", ",premise,gold\n7,fine,1\n8,,\n9,good,0\n"),  # as pandas writes its index
+        ("csv", ",premise,gold\n7,fine,1\n8,,\n\n9,good,0\n"),  # as pandas writes its index
         ("tsv", "\tpremise\tgold\n7\tfine\t1\n8\t\t\n9\tgood\t0\n"),
         ("jsonl", '{"premise": "fine", "gold": 1}\n{"premise": "", "gold": null}\n\n{"premise": "good", "gold": 0}\n'),
     ],

@@ -6,7 +6,6 @@ from typing import Any
 import datasets
 import pytest
 
-from mtlib.data.file_readers import fit_name
 from mtlib.data.hub_datasets import read_hub_data, split_hub_path
 from mtlib.data.parquet_files import ClassNames
 from tests.one_line_error import one_line_error
@@ -41,13 +40,13 @@ def test_a_saved_dataset_with_splits_is_read_with_places_ids_and_names(train: da
     datasets.DatasetDict({"train": train, "validation": train.select([2, 0])}).save_to_disk(tmp_path / "nli")
     path = f"hf://{tmp_path}/nli"
     rows = list(read_hub_data(path, "train", COLUMNS, numbered=True))
-    assert rows == [(fit_name(f"{path} train") + f": row {n}", [str(n), *cells]) for n, cells in enumerate(CELLS)]
+    assert rows == [(f"{path} train: row {n}", [str(n), *cells]) for n, cells in enumerate(CELLS)]
     assert read(path, "validation") == [["0", *CELLS[2]], ["1", *CELLS[0]]]
     assert [cells[0] for cells in read(path, columns=("idx", *COLUMNS[1:]))] == ["10", "11", "12"]
     carried = ClassNames(names=NAMES, mapping="labels")
     assert [cells[-1] for cells in read(path, class_names=carried)] == ["entailment", "contradiction", ""]
     message = one_line_error(read, path, columns=("idx", "premises", "label"))
-    assert message.startswith(f"{fit_name(f'{path} train')}: column premises is missing; did you mean 'premise'?")
+    assert message.startswith(f"{path} train: column premises is missing; did you mean 'premise'?")
 
 
 def test_a_saved_dataset_without_splits_is_train(train: datasets.Dataset, tmp_path: Path) -> None:
