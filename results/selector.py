@@ -103,7 +103,6 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> list[
         settings=Settings(max_models=options.max_models, bags=options.bags, seed=options.seed),
         repeats=options.repeats,
         base=options.base,
-        calibrate=options.calibrate,
         files=[read_method_file(Path(path).expanduser()) for path in options.methods],
     )
     command = shlex.join(["python", "results/selector.py", *words])
@@ -159,8 +158,6 @@ def build_parser() -> argparse.ArgumentParser:
     words = "Python files with selection methods of your own, which --method may name (docs/extending.md)"
     add("--methods", metavar="FILE", action="extend", nargs="+", default=[], help=words)
     add("--max-models", type=whole_number, default=10, metavar="K", help="most models per task (default: 10)")
-    words = "divide each model's logits by a fitted temperature before probabilities are averaged"
-    add("--calibrate", action="store_true", help=words)
     words = "compare with its configuration, e.g. 0003 or NAME/0003 (default: the base of the first SWEEP)"
     add("--base", metavar="TRIAL", help=words)
     words = f"of cross-fitting, with other folds (default: {REPEATS})"

@@ -23,18 +23,15 @@ class Member:
     """From 1."""
     weight: float
     """Its weight in the mean of outputs, above 0; the weights of all members sum to 1."""
-    temperature: float = 1.0
-    """Divides its logits before softmax or sigmoid, above 0; 1 if not calibrated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BundledMember:
-    """One model of an ensemble in a bundle; weight and temperature are those of the `Member` that it was."""
+    """One model of an ensemble in a bundle; its weight is that of the `Member` that it was."""
 
     model: str
     """Its folder in the bundle."""
     weight: float
-    temperature: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +168,7 @@ class RecordedSearch:
 class Selection:
     """The ensembles of all tasks."""
 
-    version: int = 1
+    version: int = 2
     created: str
     """ISO 8601, UTC."""
     command: str
@@ -182,8 +179,6 @@ class Selection:
     seed: int
     """Of folds, bags and resamples."""
     max_models: int
-    is_calibrated: bool = False
-    """Whether logits are divided by a temperature before they are averaged as probabilities."""
     searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]

@@ -185,7 +185,6 @@ def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
     """Returns the members and their weights."""
     shown = [
         f"  {member.weight:.3f}  {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
-        + ("" if member.temperature == 1 else f", temperature {member.temperature:.2f}")
         for member in chosen.members[:MAX_MEMBERS]
     ]
     if len(chosen.members) > MAX_MEMBERS:
@@ -245,8 +244,6 @@ def selection_legend(selection: Selection) -> Iterator[str]:
         "over single: cross-fitted, minus that of the best single model; * not significant: the 95 % interval, which "
         "holds for all methods at once, contains 0."
     )
-    if selection.is_calibrated:
-        yield "temperature: what a model's logits are divided by before probabilities are averaged."
     bases = {base.name for base in map(find_base_score, tasks) if base is not None}
     if not bases:
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."

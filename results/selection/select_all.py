@@ -44,8 +44,6 @@ class SelectionRequest:
     """Of cross-fitting, at least 1."""
     base: str | None = None
     """Trial whose configuration is the base configuration, see `find_base`; None for the first sweep's base."""
-    calibrate: bool = False
-    """Whether logits are divided by a temperature before they are averaged as probabilities."""
 
 
 def select_from(
@@ -94,7 +92,6 @@ def select_from(
                 shared_model=shared_model,
                 base=base,
                 looks=looks,
-                calibrate=request.calibrate,
             )
     if not found:
         raise ValueError(next(iter(not_chosen.values())))
@@ -106,7 +103,6 @@ def select_from(
         num_repeats=request.repeats,
         seed=settings.seed,
         max_models=settings.max_models,
-        is_calibrated=request.calibrate,
         searches=searches,
         tasks=found,
         not_chosen=not_chosen,
@@ -141,14 +137,12 @@ def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> S
 
 
 def check_request(request: SelectionRequest) -> None:
-    """Raises ValueError if a number or a method's name is wrong, or options exclude each other."""
+    """Raises ValueError if a number is wrong."""
     settings = request.settings
     require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
     require(settings.bags >= 0, "--bags must be at least 0", settings.bags)
     require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
     require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
-    is_both = request.calibrate and request.method == ONE_MODEL
-    require(not is_both, f"--calibrate must not be given with --method {request.method}, one model", "both")
 
 
 def search_of(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> RecordedSearch:

@@ -11,7 +11,6 @@ from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SELECTION_METHODS, methods_for
 from results.ensembles.selection_method import Choose, SelectionMethod, Settings
-from results.ensembles.temperature import calibrated
 from results.records.selection import Member, TaskSelection
 from results.selection.base_configuration import NO_BASE, BaseConfiguration
 from results.selection.contenders import find_contenders
@@ -57,7 +56,6 @@ def select_ensemble(
     shared_model: SharedModel | None = None,
     base: BaseConfiguration = NO_BASE,
     looks: Mapping[str, Looks] | None = None,
-    calibrate: bool = False,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
 
@@ -70,15 +68,12 @@ def select_ensemble(
         shared_model: the best model for all tasks together, whose scores are listed too.
         base: the base configuration; its scores are listed too.
         looks: at the sweeps of the pool, by which it is decided what may be the best; None: the only ones.
-        calibrate: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
         ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
     """
     rows = check_rows(pool, settings)
     methods = methods_for(method, table)
-    if calibrate:
-        methods = {name: calibrated(choose) for name, choose in methods.items()}
     distinct = without_copies(pool)
     kept = with_weights(distinct)
     fitted, chosen = dict[str, CrossFitted](), dict[str, tuple[Pool, Ensemble]]()
@@ -143,10 +138,9 @@ def with_weights(pool: Pool) -> Pool:
 
 def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
     """Returns an ensemble's members for the record, the largest weight first."""
-    temperatures = ensemble.temperatures or (1.0,) * len(ensemble.members)
     candidates = [pool.candidates[number] for number in ensemble.members]
     found = [
-        Member(sweep=one.sweep, trial=one.trial, epoch=one.epoch, weight=weight, temperature=temperature)
-        for one, weight, temperature in zip(candidates, ensemble.weights, temperatures, strict=True)
+        Member(sweep=one.sweep, trial=one.trial, epoch=one.epoch, weight=weight)
+        for one, weight in zip(candidates, ensemble.weights, strict=True)
     ]
     return tuple(sorted(found, key=lambda member: -member.weight))

@@ -238,7 +238,7 @@ def test_missing_or_damaged_selection_is_one_line(reviews: Path, tmp_path: Path,
         ("nonsense://a/b", "cannot open nonsense://a/b"),
     ):
         assert message in one_line_exit(main, capsys, place, "--task", "sst", "--input", reviews)
-    (tmp_path / "selection.json").write_text('{"version": 1')
+    (tmp_path / "selection.json").write_text('{"version": 2')
     assert "selection.json: truncated or damaged: " in one_line_exit(
         main, capsys, tmp_path, "--task", "sst", "--input", reviews
     )

@@ -82,20 +82,6 @@ def test_methods_are_compared_with_the_named_base_trial(sweep: Path, capsys: Cap
         assert all(score.base_lead is not None for score in chosen.methods)
 
 
-def test_probabilities_are_calibrated_on_request(sweep: Path, capsys: Capture) -> None:
-    lines = run(capsys, sweep, *FAST, "--calibrate", "--method", "topk")
-    found = read_selection(sweep)
-    assert found.is_calibrated
-    temperatures = {task: {member.temperature for member in chosen.members} for task, chosen in found.tasks.items()}
-    assert 1.0 not in temperatures["sst"] | temperatures["qqp"]
-    assert temperatures["sts"] == {1.0}
-    assert any(line.startswith("temperature: ") for line in lines)
-    run(capsys, sweep, *FAST, "--method", "topk")
-    again = read_selection(sweep)
-    assert not again.is_calibrated
-    assert all(member.temperature == 1 for chosen in again.tasks.values() for member in chosen.members)
-
-
 def test_members_come_from_two_sweeps_in_any_order_of_flags(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
     other = build_sweep(tmp_path / "other", 0.2, 2.9, first_seed=50)
     run(capsys, "--seed", 3, sweep, "--method", "weights", other, "--task", "sst", *FAST)
@@ -145,7 +131,6 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--max-models", "many"], "--max-models must be a whole number, got 'many'"),
     (["mine", "--bags", "-1"], "--bags must be at least 0, got -1"),
     (["mine", "--repeats", "0"], "--repeats must be at least 1, got 0"),
-    (["mine", "--method", "one_model", "--calibrate"], "--calibrate must not be given with --method one_model, one"),
     (["mine", "--base", "0007-r0"], "unknown trial of "),
     (["mine", "--seed", "-1"], "--seed must be at least 0, got -1"),
     (["gone"], "/gone is no sweep folder: it does not exist"),
@@ -275,7 +260,7 @@ Damage = Callable[[Path], Any]
             "a sweep must have been run with --hold-out F to be scored on held-out",
         ),
         (lambda held: (held / HOLD_OUT_FILE).write_text("{"), "hold_out.json: truncated or damaged: "),
-        (lambda held: (held / SELECTION_FILE).write_text("{}"), "version must be 1, got none"),
+        (lambda held: (held / SELECTION_FILE).write_text("{}"), "version must be 2, got none"),
         (lambda held: shutil.rmtree(held / "trials" / FIRST), "weights must be whole, "),
     ],
 )

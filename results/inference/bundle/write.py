@@ -82,10 +82,7 @@ def write_bundle(
             packages={name: version.partition("+")[0] for name, version in versions_of(NEEDED).items()},
             models=models,
             tasks={
-                task: tuple(
-                    BundledMember(model=folders[model_key(own)], weight=own.weight, temperature=own.temperature)
-                    for own in chosen.members
-                )
+                task: tuple(BundledMember(model=folders[model_key(own)], weight=own.weight) for own in chosen.members)
                 for task, chosen in selection.tasks.items()
             },
             definitions={task: selection.definitions[task] for task in selection.tasks},

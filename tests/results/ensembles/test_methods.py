@@ -19,12 +19,11 @@ from results.ensembles.methods import (
     with_own,
 )
 from results.ensembles.selection_method import Settings
-from results.ensembles.temperature import calibrated
 from results.selection.select_ensemble import automatic_method
 from tests.one_line_error import one_line_error
 from tests.results.ensembles.simulated_pools import pool_of
 
-METHODS = {**methods_for(), "auto": automatic_method(methods_for()), "calibrated": calibrated(methods_for()["greedy"])}
+METHODS = {**methods_for(), "auto": automatic_method(methods_for())}
 
 
 def grades(metric: str) -> Pool:

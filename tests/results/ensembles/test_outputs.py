@@ -1,4 +1,4 @@
-"""Outputs are probabilities as in scipy, with or without a temperature, and can be averaged."""
+"""Outputs are probabilities as in scipy, and can be averaged."""
 
 from dataclasses import replace
 
@@ -15,7 +15,6 @@ from results.ensembles.outputs import (
     outputs_of,
     predictions_of,
     probabilities_of,
-    tempered,
     values_behind,
     values_of,
 )
@@ -26,8 +25,6 @@ CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 WITH_CLASSES = (CLASSES, BINARY)
 
 Logits = npt.NDArray[np.float32]
-
-each_temperature = pytest.mark.parametrize("temperature", [0.25, 3.0])
 
 
 def draw(task: Task, candidates: int = 3, rows: int = 200, seed: int = 0) -> tuple[Logits, Floats]:
@@ -84,33 +81,6 @@ def test_logits_of_certainty_are_limited_by_single_precision() -> None:
     assert found.tolist() == pytest.approx([0, -103.279, -103.279, -101.333, -103.279], abs=0.1)
 
 
-@each_temperature
-def test_tempered_class_outputs_are_the_softmax_of_logits_over_temperature(temperature: float) -> None:
-    logits, _ = draw(CLASSES)
-    found = tempered(CLASSES, outputs_of(CLASSES, logits), temperature)
-    expected = softmax(logits.astype(np.float64) / temperature, axis=-1)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-12)
-
-
-@each_temperature
-def test_tempered_binary_outputs_are_the_sigmoid_of_logits_over_temperature(temperature: float) -> None:
-    logits, _ = draw(BINARY)
-    found = tempered(BINARY, outputs_of(BINARY, logits), temperature)
-    np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64) / temperature) - 1, atol=1e-4)
-
-
-def test_regression_has_no_temperature() -> None:
-    assert tempered(REGRESSION, [[0.0], [2.25], [5.0]], 0.25).tolist() == [[0.0], [2.25], [5.0]]
-
-
-@pytest.mark.parametrize("task", WITH_CLASSES)
-def test_each_candidate_may_have_its_own_temperature(task: Task) -> None:
-    outputs = outputs_of(task, draw(task, candidates=2)[0])
-    found = tempered(task, outputs, np.array([0.5, 2.0])[:, None, None])
-    np.testing.assert_array_equal(found[0], tempered(task, outputs[0], 0.5))
-    np.testing.assert_array_equal(found[1], tempered(task, outputs[1], 2.0))
-
-
 @pytest.mark.parametrize("task", WITH_CLASSES)
 def test_largest_logits_give_finite_outputs(task: Task) -> None:
     limit = float(np.finfo(np.float32).max)
@@ -126,7 +96,6 @@ def test_largest_logits_give_finite_outputs(task: Task) -> None:
 def test_nan_logits_give_nan_outputs(task: Task) -> None:
     outputs = outputs_of(task, np.full((2, task.num_logits), np.nan))
     assert np.isnan(outputs).all()
-    assert np.isnan(tempered(task, outputs, 2.0)).all()
 
 
 def test_likeliest_class_is_predicted_and_the_first_of_equals() -> None:

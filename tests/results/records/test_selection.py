@@ -85,7 +85,7 @@ def test_file_is_plain_json_with_exact_numbers(tmp_path: Path) -> None:
     members = tuple(Member(sweep="a", trial="b", epoch=1, weight=weight) for weight in (0.1 + 0.2, 1 - (0.1 + 0.2)))
     write_selection(tmp_path, build_selection(tasks={"sst": build_task(members=members)}))
     tree = json.loads((tmp_path / SELECTION_FILE).read_text())
-    assert tree["version"] == 1
+    assert tree["version"] == 2
     assert [member["weight"] for member in tree["tasks"]["sst"]["members"]] == [0.1 + 0.2, 1 - (0.1 + 0.2)]
     assert [scores["scores"] for scores in tree["looks"]] == [EVALUATION.scores, {"sst": 0.25}]
     assert "evaluations" not in tree
@@ -102,9 +102,9 @@ def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ('{"version": 1', "truncated or damaged: "),
-        ('{"version": 2, "field_of_the_future": []}', "version must be 1, got 2"),
-        ("{}", "version must be 1, got none"),
+        ('{"version": 2', "truncated or damaged: "),
+        ('{"version": 3, "field_of_the_future": []}', "version must be 2, got 3"),
+        ("{}", "version must be 2, got none"),
     ],
 )
 def test_damaged_file_or_another_version_is_named(text: str, line: str, tmp_path: Path) -> None:

@@ -137,14 +137,6 @@ def test_the_error_in_the_labels_unit_stands_beside_a_metric_without_scale(metri
     assert ("1.24" in text, "1.26" in text) == (metric != "rmse", metric != "rmse")
 
 
-def test_temperatures_are_shown_with_their_members() -> None:
-    chosen = build_task(2)
-    warm = replace(chosen, members=(replace(chosen.members[0], temperature=1.234), chosen.members[1]))
-    assert [line.endswith(", temperature 1.23") for line in member_lines(warm)] == [True, False]
-    assert any(line.startswith("temperature: ") for line in selection_legend(build_selection(warm, is_calibrated=True)))
-    assert not any(line.startswith("temperature: ") for line in selection_legend(build_selection(warm)))
-
-
 def searched(**sweeps: tuple[str, str, int]) -> Selection:
     """A selection from sweeps with these searches."""
     found = {

@@ -15,7 +15,6 @@ from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs, score_rows
 from results.ensembles.methods import ONE_MODEL, SELECTION_METHODS, methods_for
 from results.ensembles.selection_method import Settings
-from results.ensembles.temperature import calibrated
 from results.records.selection import MethodScore, TaskSelection
 from results.selection.contenders import find_contenders
 from results.selection.cross_fitting import CrossFitted, cross_fit
@@ -268,16 +267,6 @@ def test_best_shared_model_is_listed_and_can_be_requested() -> None:
     assert (asked.method, asked.automatic) == (ONE_MODEL, None)
     assert without_leads(asked.score) == without_leads(beside)
     assert (member.trial, member.epoch, member.weight) == (one.candidate.trial, one.candidate.epoch, 1)
-
-
-def test_every_method_is_calibrated_and_temperatures_are_stored_by_member() -> None:
-    pool = simulated("sst")
-    found = select_ensemble(pool, FAST, method="topk", calibrate=True)
-    chosen = calibrated(SELECTION_METHODS["topk"].choose)(pool, all_rows(pool), FAST)
-    by_number = dict(zip(chosen.members, chosen.temperatures or (1.0,) * len(chosen.members), strict=True))
-    assert [by_number[number] for number in numbers_of(pool, found)] == [one.temperature for one in found.members]
-    fitted = cross_fit(pool, calibrated(SELECTION_METHODS["topk"].choose), FAST, all_rows(pool))
-    assert score_named(found, "topk").cross_fitted == fitted.score
 
 
 def test_trade_offs_are_recorded() -> None:

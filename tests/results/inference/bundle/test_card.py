@@ -29,7 +29,7 @@ def bundle() -> Bundle:
         python="3.11.7",
         packages={"multitask-sweeps": "0.1.0", "numpy": "2.4.6", "torch": "2.13.0"},
         models={f"models/{number}": BundledModel(origin=f"trial {number}", files={}) for number in (1, 2)},
-        tasks={"sst": (BundledMember(model="models/2", weight=1.0, temperature=1.5),), "sts": both},
+        tasks={"sst": (BundledMember(model="models/2", weight=1.0),), "sts": both},
     )
 
 
@@ -38,9 +38,9 @@ def test_scores_members_and_usage_are_stated(selection: Selection, bundle: Bundl
     for row in (
         "| SST | accuracy | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |",
         "| STS | pearson | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |",
-        "| SST | 1.000 | [`models/2`](models/2) | trial 2 | 1.5 |",
-        "| STS | 0.750 | [`models/1`](models/1) | trial 1 | 1 |",
-        "| STS | 0.250 | [`models/2`](models/2) | trial 2 | 1 |",
+        "| SST | 1.000 | [`models/2`](models/2) | trial 2 |",
+        "| STS | 0.750 | [`models/1`](models/1) | trial 1 |",
+        "| STS | 0.250 | [`models/2`](models/2) | trial 2 |",
         "| `sts` (STS) | `sentence1`, `sentence2` | a number, 0 to 5 |",
     ):
         assert f"\n{row}\n" in text

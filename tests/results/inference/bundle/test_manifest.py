@@ -25,9 +25,10 @@ from results.inference.predictor import load_predictor, predict_texts
 from results.records.files import write_dataclass
 from results.records.selection import BundledMember, Selection
 from tests.one_line_error import one_line_error
-from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, select_mixed, source_of
+from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
+from tests.results.inference.trained_sweep import select_pairs
 
-PAIR = (BundledMember(model="models/1", weight=0.1, temperature=0.3), BundledMember(model="models/1", weight=0.9))
+PAIR = (BundledMember(model="models/1", weight=0.1), BundledMember(model="models/1", weight=0.9))
 BUNDLE = Bundle(
     created="2024-05-01T10:00:00.000+00:00",
     python="3.11.7",
@@ -41,7 +42,7 @@ BUNDLE = Bundle(
 def selected(trained_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Selection]:
     """A copy of a trained sweep, and a selection from it."""
     folder = shutil.copytree(trained_folder, tmp_path_factory.mktemp("selected") / "mine")
-    return folder, select_mixed(folder)
+    return folder, select_pairs(folder)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,6 @@ def test_every_ensemble_predicts_exactly_as_the_selection(
     wanted = load_predictor(selection, task, source_of(folder))
     found = load_bundled(bundle_folder, read_bundle(bundle_folder), task, "cpu")
     assert found.ensemble == wanted.ensemble
-    assert (found.ensemble.temperatures is None) == (TASKS[task].kind != "classes")
     assert all(model.pretrained.weights == {} and not model.model.training for model in found.models)
     texts = [(text, other)[: len(TASKS[task].text_columns)] for text, other in zip(TEXTS, TEXTS[::-1], strict=True)]
     outputs = predict_texts(found, texts)

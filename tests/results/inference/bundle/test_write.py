@@ -24,9 +24,9 @@ from results.inference.models import LoadedModel, load_models
 from results.predict import main
 from results.records.selection import Selection, read_selection
 from tests.one_line_error import one_line_error
-from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, select_mixed, source_of
+from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
 from tests.results.inference.test_models import rewrite_encoder
-from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch
+from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, select_pairs
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[4]
 def sweep(trained_folder: Path, tmp_path: Path) -> Path:
     """A copy of a trained sweep with both trials selected for every task."""
     folder = shutil.copytree(trained_folder, tmp_path / "sweeps" / "mine")
-    select_mixed(folder)
+    select_pairs(folder)
     return folder
 
 
