@@ -79,23 +79,6 @@ class Contender:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradeOff:
-    """The score of a selection method under a limit of the number of models."""
-
-    name: str
-    """Of the selection method."""
-    max_models: int
-    """Most members that it may choose."""
-    num_models: int
-    """Members of the largest ensemble that it chose, from all of dev or without a fold."""
-    cross_fitted: float
-    standard_error: float
-    """Of the cross-fitted score."""
-    is_best: bool
-    """Whether it is on the Pareto front: no other has as few models or fewer and scores higher."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class TaskSelection:
     """The ensemble of one task."""
 
@@ -123,8 +106,6 @@ class TaskSelection:
     not known."""
     num_configurations: int = 0
     """That are compared: where only the best were trained again, these."""
-    trade_offs: tuple[TradeOff, ...] = ()
-    """Scores by number of models, the fewest first."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Why the predictions of trials that were left out cannot be read, by trial."""
 

@@ -18,10 +18,6 @@ MAX_CONTENDERS = 8
 """Configurations of a task's confidence set that are named."""
 NUM_RANDOM_OF_TPE = 10
 """Configurations that Optuna's `TPESampler` draws at random before it proposes any: its `n_startup_trials`."""
-PARETO_TITLE = (
-    "Score against the number of models: the Pareto front of all selection methods for this task.",
-    "(The best of many scores is slightly too high.)",
-)
 
 
 def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
@@ -34,7 +30,6 @@ def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str
         lines += [*table_lines(width, methods_table(task, chosen)), ""]
         best = confidence_set_sentences(chosen, len(selection.sweeps))
         lines += [*paragraph(verdict(task, chosen), width), *member_lines(chosen, width), *paragraph(best, width), ""]
-        lines += pareto_lines(task, chosen, width)
     for words in (*gaps(selection), *one_model_sentences(selection)):
         lines += [*fold(words, width), ""]
     return [*lines, *(line for words in selection_legend(selection) for line in fold(words, width))]
@@ -212,20 +207,6 @@ def contender_text(one: Contender, *, has_sweep: bool) -> str:
     folder = f"{folder_name(one.sweep)}/" if has_sweep else ""
     values = ", ".join(f"{key} {value}" for key, value in one.params.items())
     return f"{folder}{one.number:04d}{f' ({values})' if values else ''}"
-
-
-def pareto_lines(task: Task, chosen: TaskSelection, width: int) -> Iterator[str]:
-    """Yields the table of the Pareto front; nothing where no ensemble scores higher than the smallest one."""
-    best = [one for one in chosen.trade_offs if one.is_best]
-    if len(best) < 2:
-        return
-    for title in PARETO_TITLE:
-        yield from fold(title, width)
-    rows = []
-    for one in best:
-        score = f"{task.value_of(one.cross_fitted):.3f} {error_text(one.standard_error)}"
-        rows.append([f"{one.num_models}", title_of_method(one.name, chosen.titles), score])
-    yield from ("", *table_lines(width, plain_table(["models", "method", "cross-fitted"], rows)), "")
 
 
 def selection_legend(selection: Selection) -> Iterator[str]:

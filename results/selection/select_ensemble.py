@@ -16,7 +16,6 @@ from results.selection.base_configuration import NO_BASE, BaseConfiguration
 from results.selection.contenders import find_contenders
 from results.selection.cross_fitting import CrossFitted, cross_fit, example_error
 from results.selection.method_scores import method_scores
-from results.selection.pareto import find_trade_offs
 from results.selection.shared_model import SharedModel
 from results.stats.looks import Looks
 from results.stats.resampling import Numbers
@@ -115,7 +114,6 @@ def select_ensemble(
         num_trials=int(pool.trial_numbers.max()) + 1,
         contenders=find_contenders(pool, looks),
         num_configurations=len({(one.sweep, one.number) for one in pool.candidates if not one.was_dropped}),
-        trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
         lost=pool.lost,
     )
 

@@ -23,21 +23,18 @@ from results.records.selection import (
     RecordedSearch,
     Selection,
     TaskSelection,
-    TradeOff,
     read_selection,
 )
 from results.selection.report import (
     MAX_CONTENDERS,
     MAX_MEMBERS,
     NUM_RANDOM_OF_TPE,
-    PARETO_TITLE,
     brief_verdict,
     confidence_set_sentences,
     describe_pool,
     member_lines,
     one_model_sentences,
     optimism_sentences,
-    pareto_lines,
     render_held_out_scores,
     render_selection,
     selection_legend,
@@ -296,37 +293,6 @@ def test_selector_scores_by_groups_and_names_them(tmp_path: Path, capsys: pytest
     found = read_selection(sweep).tasks
     assert (found["sst"].num_groups, found["sst"].largest_group) == (30, 2)
     assert (found["qqp"].num_groups, found["sts"].num_groups) == (80, None)
-
-
-def trade_off(num_models: int, score: float, **changes: Any) -> TradeOff:
-    values: dict[str, Any] = {
-        "name": "single" if num_models == 1 else "topk",
-        "max_models": num_models,
-        "num_models": num_models,
-        "cross_fitted": score,
-        "standard_error": 0.0124,
-        "is_best": True,
-    }
-    return TradeOff(**{**values, **changes})
-
-
-ONE, TWO, FIVE = trade_off(1, 0.5), trade_off(2, 0.5213), trade_off(5, 0.53)
-
-
-def front_lines(*found: TradeOff) -> list[str]:
-    return list(pareto_lines(TASKS["sst"], build_task(trade_offs=found), 100))
-
-
-def test_each_point_of_the_pareto_front_has_a_row() -> None:
-    assert front_lines(ONE, replace(TWO, is_best=False)) == [], "of one model"
-    lines = front_lines(ONE, replace(TWO, is_best=False), FIVE)
-    assert lines[:2] == list(PARETO_TITLE)
-    assert [line.split() for line in lines[3:6:2]] == [
-        ["models", "method", "cross-fitted"],
-        ["1", "best", "single", "model", "0.500", "±.012"],
-    ]
-    assert lines[6].split() == ["5", "mean", "of", "the", "best", "k", "0.530", "±.012"]
-    assert len(lines) == 8
 
 
 SCORES = HeldOutScores(

@@ -269,12 +269,6 @@ def test_best_shared_model_is_listed_and_can_be_requested() -> None:
     assert (member.trial, member.epoch, member.weight) == (one.candidate.trial, one.candidate.epoch, 1)
 
 
-def test_trade_offs_are_recorded() -> None:
-    found = selected("qqp")
-    assert {one.max_models for one in found.trade_offs} == {1, 2, 3}
-    assert {"topk", "weights", "greedy"} <= {one.name for one in found.trade_offs if one.max_models == 3}
-
-
 @each_task
 def test_confidence_set_is_recorded(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
