@@ -9,7 +9,7 @@ Prints:   truth: per task, number of trials and selection method, the bias of th
           single model, with its standard error over simulated sweeps; how often the intervals of all leads hold at once
           speed: seconds and memory for choosing among 1,000 trials with 40,000 examples of a binary task
           protocol: seconds for all that `results/selector.py` does with these: every selection method, with 5 repeats,
-          choosing among them, and the model confidence set
+          and choosing among them
 
 A trial's outputs are the right answer plus noise, part of which all trials share; skills differ from trial to trial,
 and from epoch to epoch. With --difficulty, examples differ in difficulty, some have a wrong label, noise is

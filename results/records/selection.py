@@ -68,17 +68,6 @@ class MethodScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contender:
-    """A member of a task's model confidence set."""
-
-    sweep: str
-    number: int
-    """Of the configuration in the sweep: its trials are `<number>-r<replicate>`."""
-    params: Mapping[str, str] = field(default_factory=dict)
-    """Searched values by key, as text."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class TaskSelection:
     """The ensemble of one task."""
 
@@ -101,11 +90,6 @@ class TaskSelection:
     """SHA-256 of the ids of the dev examples, in their order."""
     num_candidates: int
     num_trials: int
-    contenders: tuple[Contender, ...] = ()
-    """The 95 % model confidence set of the best configuration, the best first; empty where the variance of training is
-    not known."""
-    num_configurations: int = 0
-    """That are compared: where only the best were trained again, these."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Why the predictions of trials that were left out cannot be read, by trial."""
 

@@ -19,7 +19,6 @@ from results.records.trials import TrialRecord, read_sweep
 from results.selection.base_configuration import find_base
 from results.selection.select_ensemble import check_rows, select_ensemble
 from results.selection.shared_model import SharedModel, choose_shared_model
-from results.stats.looks import looks_at
 
 REPEATS = 5
 """Repeats of cross-fitting by default."""
@@ -77,9 +76,6 @@ def select_from(
             check_rows(pool, settings)
             pools[name] = pool
     shared_model, found = find_shared_model(pools, request), dict[str, TaskSelection]()
-    records = {sweep: read_trials(sweep) for sweep in infos}
-    searches = {sweep: search_of(info, records[sweep]) for sweep, info in infos.items()}
-    looks = {sweep: looks_at(info, records[sweep]) for sweep, info in infos.items()}
     for name, pool in pools.items():
         on_progress(f"{pool.task.title}: choosing among {len(pool.candidates):,} candidates ...")
         with unless_wrong(name, not_chosen):
@@ -91,7 +87,6 @@ def select_from(
                 num_repeats=request.repeats,
                 shared_model=shared_model,
                 base=base,
-                looks=looks,
             )
     if not found:
         raise ValueError(next(iter(not_chosen.values())))
@@ -103,7 +98,7 @@ def select_from(
         num_repeats=request.repeats,
         seed=settings.seed,
         max_models=settings.max_models,
-        searches=searches,
+        searches={sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()},
         tasks=found,
         not_chosen=not_chosen,
         definitions=tasks,

@@ -13,11 +13,9 @@ from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SELECTION_METHODS, m
 from results.ensembles.selection_method import Choose, SelectionMethod, Settings
 from results.records.selection import Member, TaskSelection
 from results.selection.base_configuration import NO_BASE, BaseConfiguration
-from results.selection.contenders import find_contenders
 from results.selection.cross_fitting import CrossFitted, cross_fit, example_error
 from results.selection.method_scores import method_scores
 from results.selection.shared_model import SharedModel
-from results.stats.looks import Looks
 from results.stats.resampling import Numbers
 
 
@@ -54,7 +52,6 @@ def select_ensemble(
     num_repeats: int = 1,
     shared_model: SharedModel | None = None,
     base: BaseConfiguration = NO_BASE,
-    looks: Mapping[str, Looks] | None = None,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
 
@@ -66,7 +63,6 @@ def select_ensemble(
         num_repeats: of cross-fitting, with other folds each time.
         shared_model: the best model for all tasks together, whose scores are listed too.
         base: the base configuration; its scores are listed too.
-        looks: at the sweeps of the pool, by which it is decided what may be the best; None: the only ones.
 
     Raises:
         ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
@@ -112,8 +108,6 @@ def select_ensemble(
         examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
-        contenders=find_contenders(pool, looks),
-        num_configurations=len({(one.sweep, one.number) for one in pool.candidates if not one.was_dropped}),
         lost=pool.lost,
     )
 

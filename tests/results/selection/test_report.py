@@ -16,7 +16,6 @@ from results.ensembles.candidates import read_pool
 from results.ensembles.methods import TITLES
 from results.records.examples import write_groups
 from results.records.selection import (
-    Contender,
     HeldOutScores,
     Member,
     MethodScore,
@@ -26,11 +25,9 @@ from results.records.selection import (
     read_selection,
 )
 from results.selection.report import (
-    MAX_CONTENDERS,
     MAX_MEMBERS,
     NUM_RANDOM_OF_TPE,
     brief_verdict,
-    confidence_set_sentences,
     describe_pool,
     member_lines,
     one_model_sentences,
@@ -46,7 +43,6 @@ from tests.results.conftest import ROWS
 from tests.results.selection.scored_sweep import build_sweep
 
 WIDEST = 100
-SET_OF_BEST = "95 % confidence set of the best configuration, if all were trained again"
 
 
 def build_score(name: str = "topk", **changes: Any) -> MethodScore:
@@ -190,28 +186,6 @@ def test_model_that_is_the_best_one_of_the_base_is_not_compared_with_itself() ->
     alone = replace(SINGLE, in_sample=BASE.in_sample, base_lead=-0.002, base_lead_interval=(-0.03, 0.03))
     lines = list(verdict(TASKS["sst"], build_task(1, method="single", methods=(BASE, alone))))
     assert lines[-1] == "It is the best one of the base configuration."
-
-
-def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, ...]:
-    return tuple(
-        Contender(sweep=sweep, number=number, params={"smart.weight": f"{number / 2:g}"}) for number in numbers
-    )
-
-
-def test_confidence_set_is_listed_up_to_a_number() -> None:
-    one = build_task(contenders=contenders(3), num_configurations=40)
-    assert list(confidence_set_sentences(one, 1)) == [f"{SET_OF_BEST}, 1 of 40: 0003 (smart.weight 1.5)."]
-    many = build_task(contenders=contenders(*range(MAX_CONTENDERS + 2)), num_configurations=1200)
-    (line,) = confidence_set_sentences(many, 1)
-    assert f"{MAX_CONTENDERS + 2} of 1,200: " in line
-    assert line.endswith(f"{MAX_CONTENDERS - 1:04d} (smart.weight {(MAX_CONTENDERS - 1) / 2:g}) and 2 more.")
-
-
-def test_without_replicates_the_best_configuration_is_not_known() -> None:
-    (once,) = confidence_set_sentences(build_task(num_configurations=7, num_trials=7), 1)
-    assert "no configuration was trained twice" in once
-    (hardly,) = confidence_set_sentences(build_task(num_configurations=7, num_trials=8), 1)
-    assert "too few configurations were trained twice" in hardly
 
 
 def test_members_are_listed_with_weights_up_to_a_number() -> None:
@@ -381,10 +355,3 @@ def test_only_the_first_evaluation_is_called_unseen(number: int, words: str) -> 
     text = " ".join(lines[lines.index("") :])
     assert words in text
     assert ("no longer unseen" in text) == (number > 0)
-
-
-def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
-    mixed = contenders(3) + contenders(4, sweep="s3://bucket/other/")
-    (line,) = confidence_set_sentences(build_task(contenders=mixed, num_configurations=5), 2)
-    assert line.endswith(": mine/0003 (smart.weight 1.5), other/0004 (smart.weight 2).")
-    assert not list(confidence_set_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))

@@ -16,7 +16,6 @@ from results.ensembles.ensemble import ensemble_outputs, score_rows
 from results.ensembles.methods import ONE_MODEL, SELECTION_METHODS, methods_for
 from results.ensembles.selection_method import Settings
 from results.records.selection import MethodScore, TaskSelection
-from results.selection.contenders import find_contenders
 from results.selection.cross_fitting import CrossFitted, cross_fit
 from results.selection.method_scores import paired_difference
 from results.selection.select_ensemble import automatic_method, members_of, one_standard_error_rule, select_ensemble
@@ -198,13 +197,12 @@ def test_members_have_weights_and_scores_cover_all_candidates(task: Task, method
 
 
 @each_task
-def test_copies_count_as_candidates_and_configurations_only(task: Task) -> None:
+def test_copies_count_as_candidates_only(task: Task) -> None:
     pool = simulated(task.name)
     copies = tuple(replace(one, sweep="later") for one in pool.candidates)
     twice = replace(pool, candidates=pool.candidates + copies, outputs=np.concatenate([pool.outputs] * 2))
     found, plain = select_ensemble(twice, FAST, num_repeats=2), selected(task.name)
-    assert {one.number for one in found.contenders} == {one.number for one in plain.contenders}
-    assert found == replace(plain, num_candidates=20, num_trials=10, num_configurations=10, contenders=found.contenders)
+    assert found == replace(plain, num_candidates=20, num_trials=10)
 
 
 def test_missing_weights_are_one_line() -> None:
@@ -267,10 +265,3 @@ def test_best_shared_model_is_listed_and_can_be_requested() -> None:
     assert (asked.method, asked.automatic) == (ONE_MODEL, None)
     assert without_leads(asked.score) == without_leads(beside)
     assert (member.trial, member.epoch, member.weight) == (one.candidate.trial, one.candidate.epoch, 1)
-
-
-@each_task
-def test_confidence_set_is_recorded(task: Task) -> None:
-    pool, found = simulated(task.name), selected(task.name)
-    assert found.contenders == find_contenders(pool)
-    assert found.num_configurations == len(SKILLS)
