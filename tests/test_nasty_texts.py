@@ -97,7 +97,7 @@ def test_selector_shows_texts_as_they_are(
     width: int, nasty_sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    assert selector.main([str(nasty_sweep), "--repeats", "1", "--method", "topk"]) == 0
+    assert selector.main([str(nasty_sweep), "--method", "topk"]) == 0
     assert_shown(capsys.readouterr().out, " [en]", " [de]")
 
 
@@ -130,7 +130,7 @@ class TextReader(html.parser.HTMLParser):
 
 
 def test_the_page_and_its_figures_show_texts_as_they_are(nasty_sweep: Path) -> None:
-    assert selector.main([str(nasty_sweep), "--repeats", "1", "--method", "topk"]) == 0
+    assert selector.main([str(nasty_sweep), "--method", "topk"]) == 0
     assert report.main([str(nasty_sweep), "--tables"]) == 0
     page, content = TextReader(), (nasty_sweep / "report.html").read_text()
     page.feed(re.sub(r"<(script|style)\b.*?</\1>", "", content, flags=re.DOTALL))

@@ -20,9 +20,6 @@ from results.selection.base_configuration import find_base
 from results.selection.select_ensemble import check_rows, select_ensemble
 from results.selection.shared_model import SharedModel, choose_shared_model
 
-REPEATS = 5
-"""Repeats of cross-fitting by default."""
-
 OnProgress = Callable[[str], None]
 
 
@@ -39,7 +36,7 @@ class SelectionRequest:
     files: Sequence[MethodFile] = ()
     """A user's files of methods, besides those of the sweeps."""
     settings: Settings = field(default_factory=Settings)
-    repeats: int = REPEATS
+    repeats: int = 5
     """Of cross-fitting, at least 1."""
     base: str | None = None
     """Trial whose configuration is the base configuration, see `find_base`; None for the first sweep's base."""
@@ -135,9 +132,9 @@ def check_request(request: SelectionRequest) -> None:
     """Raises ValueError if a number is wrong."""
     settings = request.settings
     require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
-    require(settings.bags >= 0, "--bags must be at least 0", settings.bags)
-    require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
-    require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
+    require(settings.bags >= 0, "bags must be at least 0", settings.bags)
+    require(settings.seed >= 0, "seed must be at least 0", settings.seed)
+    require(request.repeats >= 1, "repeats must be at least 1", request.repeats)
 
 
 def search_of(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> RecordedSearch:
