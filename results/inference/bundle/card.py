@@ -90,7 +90,7 @@ def member_table(bundle: Bundle) -> Iterator[str]:
     yield from ("## Models", "", "| task | weight | model | trained as |", "| --- " * 4 + "|")
     for task, members in bundle.tasks.items():
         for member in members:
-            origin = markdown(bundle.models[member.model].origin)
+            origin = markdown(bundle.models[member.model])
             cells = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin}"
             yield f"| {markdown(bundle.definitions[task].title)} | {cells} |"
     yield ""

@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 
 from mtlib.tasks import TASKS
 from results.inference.bundle.card import bundle_card
-from results.inference.bundle.manifest import Bundle, BundledModel
+from results.inference.bundle.manifest import Bundle
 from results.records.selection import BundledMember, HeldOutScores, Member, Selection
 from tests.results.inference.trained_sweep import selection_of
 
@@ -28,7 +28,7 @@ def bundle() -> Bundle:
         created="2024-06-01T10:00:00.000+00:00",
         python="3.11.7",
         packages={"multitask-sweeps": "0.1.0", "numpy": "2.4.6", "torch": "2.13.0"},
-        models={f"models/{number}": BundledModel(origin=f"trial {number}", files={}) for number in (1, 2)},
+        models={f"models/{number}": f"trial {number}" for number in (1, 2)},
         tasks={"sst": (BundledMember(model="models/2", weight=1.0),), "sts": both},
     )
 

@@ -15,10 +15,9 @@ from mtlib.tasks import TASKS
 from results.inference.bundle.manifest import (
     BUNDLE_FILE,
     Bundle,
-    BundledModel,
     find_bundle,
     load_bundled,
-    load_checked_model,
+    load_bundled_model,
     read_bundle,
 )
 from results.inference.predictor import load_predictor, predict_texts
@@ -33,7 +32,7 @@ BUNDLE = Bundle(
     created="2024-05-01T10:00:00.000+00:00",
     python="3.11.7",
     packages={"numpy": "2.4.6"},
-    models={"models/1": BundledModel(origin="a trial", files={"config.json": 1})},
+    models={"models/1": "a trial"},
     tasks={"sst": PAIR[1:], "sts": PAIR},
 )
 
@@ -66,7 +65,7 @@ def test_bf16_is_not_emulated(copied: Path, monkeypatch: pytest.MonkeyPatch, is_
     config = TrialConfig.from_json(trial.read_text()).override({"precision": "bf16"})
     trial.write_text(config.to_json())
     monkeypatch.setattr("mtlib.runtime.bf16.has_bf16", lambda **_words: is_there)
-    assert load_checked_model(folder, {}, "cpu").config.precision == precision
+    assert load_bundled_model(folder, "cpu").config.precision == precision
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -99,7 +98,7 @@ def test_bundle_in_a_bucket_must_be_copied(bucket: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "version must be 1, got 2"),
+        ({"version": 1}, "version must be 2, got 1"),
         ({"models": {}}, "unknown model 'models/1'; known: "),
         ({"tasks": {"sstt": []}}, "unknown task 'sstt'; did you mean 'sst'?"),
         ({"tasks": {"sst": []}}, "the ensemble of sst must have members, got none"),
@@ -122,26 +121,22 @@ def test_invalid_ensemble_weights_are_one_line(bundle_folder: Path) -> None:
     assert line == "weights of members must sum to 1, got 1.5"
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "trial.json"])
-@pytest.mark.parametrize("how", ["cut", "changed", "gone"])
-def test_damaged_file_is_one_line_that_names_it(name: str, how: str, copied: Path) -> None:
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_damaged_model_is_one_line_that_names_it(is_gone: bool, copied: Path) -> None:
     bundle = read_bundle(copied)
-    path = copied / bundle.tasks["sst"][0].model / name
+    path = copied / bundle.tasks["sst"][0].model / "model.safetensors"
     data = path.read_bytes()
     path.unlink()
-    if how != "gone":
-        path.write_bytes(data[:-1] if how == "cut" else data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
-    what = "cannot be read: No such file or directory" if how == "gone" else "is truncated or damaged"
-    line = one_line_error(load_bundled, copied, bundle, "sst", "cpu")
-    assert line == f"a bundle's models must be whole (copy it again), {path} {what}"
+    if not is_gone:
+        path.write_bytes(data[:-1])
+    assert str(path.parent) in one_line_error(load_bundled, copied, bundle, "sst", "cpu")
 
 
-def test_changed_card_and_missing_model_of_another_task_are_allowed(copied: Path) -> None:
+def test_missing_model_of_another_task_is_allowed(copied: Path) -> None:
     bundle = read_bundle(copied)
     own = {member.model for member in bundle.tasks["sts"]}
     assert len(own) == 2 < len(bundle.models), "some models are of other tasks alone"
     for place in bundle.models:
-        (copied / place / "README.md").write_text("Licence: mine\n")
         if place not in own:
             shutil.rmtree(copied / place)
     assert len(load_bundled(copied, bundle, "sts", "cpu").models) == 2
