@@ -14,7 +14,7 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results.ensembles.candidates import read_pool
-from results.ensembles.methods import SELECTION_METHODS, TITLES
+from results.ensembles.methods import TITLES
 from results.ensembles.selection_method import Settings
 from results.records.examples import HOLD_OUT_FILE, read_hold_out
 from results.records.selection import SELECTION_FILE, Selection, read_selection
@@ -173,18 +173,6 @@ def test_ctrl_c_exits_with_130_and_keeps_the_old_selection(
     assert main([str(sweep)]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert (sweep / SELECTION_FILE).read_text() == before
-
-
-def test_help_has_examples(capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-    assert caught.value.code == 0
-    output = capsys.readouterr().out
-    for words in ("NAME", "A ~/multitask-sweeps/B", "NAME --method greedy --max-models 5", "NAME --score-hold-out"):
-        assert f"    python results/selector.py ~/multitask-sweeps/{words}\n" in output
-    assert "python results/predict.py ~/multitask-sweeps/NAME --task TASK" in output
-    assert all(name in output for name in ("auto", *SELECTION_METHODS))
-    assert max(map(len, output.splitlines())) <= 120
 
 
 def test_script_selects_from_any_folder_without_torch_or_ray(sweep: Path) -> None:

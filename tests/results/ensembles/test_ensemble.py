@@ -1,7 +1,5 @@
 """An ensemble is the weighted mean of its members' outputs."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -26,23 +24,6 @@ def build_pool(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -
         labels=np.random.default_rng((seed, 1)).integers(0, int(task.label_range[1]) + 1, rows).astype(np.float64),
         outputs=outputs_of(task, 2 * np.random.default_rng(seed).normal(size=(candidates, rows, task.num_logits))),
     )
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"members": (), "weights": ()},
-        {"members": (1, 1)},
-        {"weights": (1.1, -0.1)},
-        {"weights": (0.5, 0.4)},
-    ],
-)
-def test_members_are_unique_and_weights_sum_to_1(changes: dict[str, Any]) -> None:
-    fields: dict[str, Any] = {"members": (1, 2), "weights": (0.25, 0.75)}
-    Ensemble(**{**fields, "weights": (0.0, 1.0)})
-    Ensemble(members=(3,), weights=(1.0,))
-    with pytest.raises(AssertionError):
-        Ensemble(**{**fields, **changes})
 
 
 def test_largest_weights_keep_their_order_and_sum_to_1() -> None:

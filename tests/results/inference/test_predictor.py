@@ -98,12 +98,6 @@ def test_each_model_reads_texts_behind_its_own_prefix(trained_folder: Path) -> N
     assert np.abs(predict_texts(both, texts) - expected).max() <= 1e-6
 
 
-@pytest.mark.parametrize("trial", [FIRST, SECOND])
-def test_blank_text_can_be_predicted(trial: str, trained_folder: Path) -> None:
-    predictor = load(trained_folder, "qqp", member_of(trained_folder, trial, "qqp"))
-    assert np.isfinite(predict_texts(predictor, [("", "")])).all()
-
-
 def test_only_one_chunk_is_read_ahead(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predicting, "MAX_CHUNK_ROWS", 4)
     num_read = 0

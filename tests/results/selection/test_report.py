@@ -25,11 +25,9 @@ from results.records.selection import (
     read_selection,
 )
 from results.selection.report import (
-    MAX_MEMBERS,
     NUM_RANDOM_OF_TPE,
     brief_verdict,
     describe_pool,
-    member_lines,
     one_model_sentences,
     optimism_sentences,
     render_held_out_scores,
@@ -115,13 +113,6 @@ def test_table_has_a_row_for_every_method_and_marks_the_selected_one() -> None:
     ]
 
 
-def test_candidates_are_counted() -> None:
-    many = describe_pool(TASKS["sst"], build_task())
-    assert all(words in many for words in ("SST", "1,200 candidates", "400 trials", "1,101 dev examples", "accuracy"))
-    one = describe_pool(TASKS["sts"], build_task(num_candidates=1, num_trials=1, num_examples=1))
-    assert all(words in one for words in ("1 candidate ", "1 trial,", "1 dev example,"))
-
-
 @pytest.mark.parametrize("metric", [name for name, metric in METRICS.items() if "regression" in metric.kinds])
 def test_the_error_in_the_labels_unit_stands_beside_a_metric_without_scale(metric: str) -> None:
     task = replace(TASKS["sts"], metric=metric)
@@ -186,14 +177,6 @@ def test_model_that_is_the_best_one_of_the_base_is_not_compared_with_itself() ->
     alone = replace(SINGLE, in_sample=BASE.in_sample, base_lead=-0.002, base_lead_interval=(-0.03, 0.03))
     lines = list(verdict(TASKS["sst"], build_task(1, method="single", methods=(BASE, alone))))
     assert lines[-1] == "It is the best one of the base configuration."
-
-
-def test_members_are_listed_with_weights_up_to_a_number() -> None:
-    lines = member_lines(build_task(4, sweep="s3://bucket/sweeps/mine/"))
-    assert lines[1] == "  0.250  0001-r0 of mine, epoch 2"
-    assert len(lines) == 4
-    assert len(member_lines(build_task(MAX_MEMBERS))) == MAX_MEMBERS
-    assert member_lines(build_task(MAX_MEMBERS + 3))[MAX_MEMBERS:] == ["  and 3 more"]
 
 
 def test_no_line_is_longer_than_100_columns() -> None:
@@ -311,26 +294,6 @@ def test_a_single_model_is_compared_with_nothing() -> None:
     assert "single one" not in text
 
 
-def test_brief_verdict_has_the_sentences_of_each_task_and_no_table() -> None:
-    first, second = build_task(1, method="single"), build_task()
-    text = " ".join(brief_verdict(build_selection(first, second)))
-    assert text == " ".join([*verdict(TASKS["sst"], first), *verdict(TASKS["qqp"], second)])
-
-
-def test_legend_names_folds_repeats_and_how_to_name_a_base() -> None:
-    text = " ".join(selection_legend(build_selection(build_task())))
-    assert "5 folds, 3 times" in text
-    assert "method that was requested" in text
-    assert "--base TRIAL" in text
-    assert "--base TRIAL" not in " ".join(
-        selection_legend(build_selection(build_task(methods=(BASE, SINGLE, build_score()))))
-    )
-    automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
-    text = " ".join(selection_legend(automatic))
-    assert "4 folds, once" in text
-    assert "the simplest method within one standard error" in text
-
-
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
@@ -347,11 +310,3 @@ def test_shared_texts_are_named_with_what_they_change(groups: dict[str, Any], wo
     assert (len(lines) == 0) if words is None else (words in lines[0])
     count = groups.get("num_groups", 100)
     assert (f"in {count} groups of connected texts" in describe_pool(TASKS["sst"], chosen)) == (count < 100)
-
-
-@pytest.mark.parametrize(("number", "words"), [(0, "No trial has used these rows"), (1, "once"), (2, "2 times")])
-def test_only_the_first_evaluation_is_called_unseen(number: int, words: str) -> None:
-    lines = render_held_out_scores(build_selection(build_task(), build_task()), SCORES, number)
-    text = " ".join(lines[lines.index("") :])
-    assert words in text
-    assert ("no longer unseen" in text) == (number > 0)

@@ -1,8 +1,6 @@
 """The simplest method near the best is selected, its score is cross-fitted, and its members work on new text."""
 
-import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -22,8 +20,6 @@ from results.selection.select_ensemble import automatic_method, members_of, one_
 from results.selection.shared_model import choose_shared_model
 from tests.results.ensembles.simulated_pools import build_pool, keeping, peeks, pool_of
 from tests.results.selection.plain_selection import all_rows, plain_score, without_leads
-
-Floats = npt.NDArray[np.float64]
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.3, 0.7, 0.5, 0.6, 0.65)
@@ -85,18 +81,6 @@ def test_lead_of_less_than_one_paired_standard_error_is_not_taken() -> None:
     assert one_standard_error_rule({"single": single, "topk": best}) == "single"
 
 
-def test_simplest_method_within_one_error_of_the_best_is_taken() -> None:
-    far, near, nearest, best = right_on((0, 40)), right_on((0, 59)), right_on((1, 61)), right_on((0, 60))
-    assert one_standard_error_rule({"single": far, "topk": near, "weights": nearest, "greedy": best}) == "topk"
-    assert one_standard_error_rule({"single": far, "greedy": best}) == "greedy"
-
-
-def test_ties_go_to_the_first_method() -> None:
-    first, other = right_on((0, 50)), right_on((50, 100))
-    assert one_standard_error_rule({"single": first, "topk": other}) == "single"
-    assert one_standard_error_rule({"topk": other, "single": first}) == "topk"
-
-
 def test_correlations_are_compared_with_paired_errors() -> None:
     """Both others are equally worse; one is wrong where the best is wrong, the other elsewhere."""
     labels, noise, other = np.random.default_rng(0).normal(size=(3, 200))
@@ -105,12 +89,6 @@ def test_correlations_are_compared_with_paired_errors() -> None:
     assert leads == pytest.approx([0.04, 0.04], abs=0.02)
     assert one_standard_error_rule({"single": like, "topk": best}) == "topk"
     assert one_standard_error_rule({"single": unlike, "topk": best}) == "single"
-
-
-@pytest.mark.parametrize(("skills", "name"), [((0.6,) * 8, "topk"), ((0.0, 2.5, 0.0, 0.0), "single")])
-def test_similar_trials_are_averaged_and_a_far_better_one_stands_alone(skills: Sequence[float], name: str) -> None:
-    pool = build_pool(BINARY, skills, num_rows=300, correlation=0)
-    assert select_ensemble(pool, replace(FAST, max_models=8)).method == name
 
 
 @each_task
@@ -159,15 +137,6 @@ def test_automatic_method_is_the_simplest_near_the_best_and_cross_fitted(task: T
 
 
 @each_task
-def test_selection_records_examples_and_candidates(task: Task) -> None:
-    pool, found = simulated(task.name), selected(task.name)
-    assert (found.num_examples, found.num_trials, found.num_candidates) == (120, 5, 10)
-    assert found.examples == hashlib.sha256("\0".join(pool.ids).encode()).hexdigest()
-    other = replace(pool, ids=(*pool.ids[1:], pool.ids[0]))
-    assert select_ensemble(other, FAST, method="single").examples != found.examples
-
-
-@each_task
 @pytest.mark.parametrize("name", ["single", "greedy"])
 def test_named_method_is_used(task: Task, name: str) -> None:
     pool = simulated(task.name)
@@ -203,23 +172,6 @@ def test_copies_count_as_candidates_only(task: Task) -> None:
     twice = replace(pool, candidates=pool.candidates + copies, outputs=np.concatenate([pool.outputs] * 2))
     found, plain = select_ensemble(twice, FAST, num_repeats=2), selected(task.name)
     assert found == replace(plain, num_candidates=20, num_trials=10)
-
-
-def test_missing_weights_are_one_line() -> None:
-    line = "some candidate of qqp must have its weights still, got none"
-    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        select_ensemble(keeping(simulated("qqp"), ()), FAST)
-
-
-@each_task
-def test_only_trial_is_selected(task: Task) -> None:
-    pool = build_pool(task, [0.7], num_rows=40)
-    found = select_ensemble(pool, FAST)
-    assert [(member.trial, member.weight) for member in found.members] == [("0000-r0", 1.0)]
-    assert (found.method, found.num_trials, found.num_candidates) == ("single", 1, 1)
-    assert all(score.num_models == 1 for score in found.methods)
-    if task is not REGRESSION:  # whose score is averaged over folds
-        assert found.score.cross_fitted == pytest.approx(found.score.in_sample)
 
 
 @pytest.mark.filterwarnings("error")

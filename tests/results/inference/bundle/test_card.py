@@ -52,13 +52,6 @@ def test_scores_members_and_usage_are_stated(selection: Selection, bundle: Bundl
     assert not re.search(r"\bNone\b|\{|\}", text)
 
 
-def test_card_is_of_the_bundles_tasks_alone(selection: Selection, bundle: Bundle) -> None:
-    tasks = {"sts": (BundledMember(model="models/1", weight=1.0),)}
-    only = bundle_card(replace(selection, tasks={"sts": selection.tasks["sts"]}), replace(bundle, tasks=tasks), [])
-    assert ("SST" in only, "Probabilities" in only) == (False, False)
-    assert "Probabilities" in bundle_card(selection, bundle, [])
-
-
 def test_card_lists_every_hold_out_evaluation(selection: Selection, bundle: Bundle) -> None:
     evaluations = tuple(
         HeldOutScores(
