@@ -86,8 +86,6 @@ class TaskSelection:
     """Groups of connected texts among the dev examples; None where no sweep has recorded them."""
     largest_group: int = 1
     """Examples in the largest of these groups."""
-    examples: str
-    """SHA-256 of the ids of the dev examples, in their order."""
     num_candidates: int
     num_trials: int
     lost: Mapping[str, str] = field(default_factory=dict)

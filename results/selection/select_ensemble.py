@@ -1,6 +1,5 @@
 """Chooses a task's ensemble from its pool: cross-fits every selection method, takes the simplest of the best."""
 
-import hashlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -105,7 +104,6 @@ def select_ensemble(
         num_examples=len(pool.labels),
         num_groups=None if sizes is None else len(sizes),
         largest_group=1 if sizes is None else int(sizes.max()),
-        examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
         lost=pool.lost,

@@ -175,19 +175,14 @@ WRONG: list[tuple[list[str], str]] = [
         ["--task", "sst", "--input", "reviews.csv", "other.csv", "--output", "out"],
         "other.csv:1: column sentence is missing; did you mean 'sentences'?",
     ),
-    (["--task", "sst", "--input", "reviews.csv", "GONE.csv", "--output", "out"], "--input must be a readable file"),
     (["--task", "sst", "--input", "reviews.csv", "a/reviews.tsv", "--output", "out"], "before their suffixes, got rev"),
     (["--task", "sst", "--input", "reviews.csv", "a.csv"], "--output must be a folder for several inputs, got -"),
-    (["--task", "sst", "--input", "reviews.csv", "a.csv", "--output", "b.csv"], "a folder for several inputs, got b"),
-    (["--task", "sst", "--input", "reviews.csv", "a.csv", "--output", "other.csv"], "several inputs, got other.csv"),
     (["--task", "sst", "--input", "reviews.csv", "-", "--output", "out"], "inputs must be files where --output is"),
-    (["--task", "sst", "--input", "-", "--output", "out/"], "inputs must be files where --output is a folder, got -"),
     (["--task", "sst", "--input", "reviews.csv", "--encoder", "./no"], "--encoder must be a hub name or a folder that"),
     (["--bundle", "."], "--bundle must be new, or be overwritten with --overwrite, got "),
     (["--bundle", "", "--overwrite"], "a bundle's folder may replace an empty folder, or one that holds bundle.json"),
     (["--bundle", "s3://mine/b"], "--bundle must name a folder on this machine, got s3://mine/b"),
     (["--bundle", "b", "--task", "sts2"], "unknown task of the selection 'sts2'; did you mean 'sts'?"),
-    (["--bundle", "b", "--encoder", "./no"], "--encoder must be a hub name or a folder that exists"),
 ]
 
 

@@ -44,7 +44,7 @@ def members(selection: Selection, task: str = "sst") -> list[tuple[str, str]]:
 
 
 def test_selection_is_written_into_the_sweep_and_shown(sweep: Path, capsys: Capture) -> None:
-    lines = run(capsys, sweep)
+    lines = run(capsys, sweep, "--method", "single")
     selection = read_selection(sweep)
     assert list(selection.tasks) == list(TASKS)
     for task, found in selection.tasks.items():
@@ -126,11 +126,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--task", "stz"], "unknown task 'stz'; did you mean 'sts'? known: sts, sst, qqp"),
     (["mine", "--method", "tpok"], "unknown method 'tpok'; did you mean 'topk'? known: topk, "),
     (["mine", "--max-models", "0"], "--max-models must be at least 1, got 0"),
-    (["mine", "--max-models", "many"], "--max-models must be a whole number, got 'many'"),
     (["mine", "--base", "0007-r0"], "unknown trial of "),
     (["gone"], "/gone is no sweep folder: it does not exist"),
-    (["mine/sweep.json"], "/mine/sweep.json is no sweep folder: it has no sweep.json"),
-    (["nonsense://a/b"], "cannot open nonsense://a/b: "),
     (["mine", "./mine/"], "each sweep must be named once, got ["),
     (["mine", "--output", "mine/sweep.json"], "--output must be a folder, got mine/sweep.json"),
     (["mine", "--data", "."], f"--data {FOR_MODELS}"),

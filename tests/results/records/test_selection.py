@@ -39,7 +39,6 @@ def build_task(**changes: Any) -> TaskSelection:
         "members": (Member(sweep="s3://mine", trial="0001-r0", epoch=2, weight=1.0),),
         "methods": (build_score("single"), build_score("topk", 0.55)),
         "num_examples": 400,
-        "examples": "abc",
         "num_candidates": 12,
         "num_trials": 4,
     }

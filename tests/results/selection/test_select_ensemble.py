@@ -174,17 +174,6 @@ def test_copies_count_as_candidates_only(task: Task) -> None:
     assert found == replace(plain, num_candidates=20, num_trials=10)
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("constant", [0.1, 5.0])
-def test_constant_predictions_are_selected_without_a_score(constant: float) -> None:
-    labels = np.linspace(0, 5, 30)
-    found = select_ensemble(pool_of(REGRESSION, np.full((3, 30), constant), labels), FAST)
-    assert (found.method, len(found.members)) == ("single", 1)
-    for score in found.methods:
-        assert (score.in_sample, score.cross_fitted, score.standard_error, score.interval) == (0, 0, 0, (0, 0))
-    assert not found.score.is_significant
-
-
 @each_task
 @pytest.mark.parametrize("num_folds", [5, 2])
 def test_too_few_examples_are_one_line_and_one_more_is_enough(task: Task, num_folds: int) -> None:

@@ -11,7 +11,7 @@ from mtlib.training.epoch_report import EpochReport
 from results.records.replicated_best import ReplicatedBest
 from results.records.trials import TrialRecord
 from results.stats.looks import looks_at
-from results.stats.ranking import RankedConfiguration, rank, score_columns, to_frame
+from results.stats.ranking import RankedConfiguration, rank, score_columns
 from results.stats.resampling import bootstrap_scores, example_values
 from results.stats.trial_scores import TOTAL
 from tests.results.stats.test_trial_scores import Reports, predictions_of, scores_of, value_of
@@ -187,34 +187,6 @@ def test_overall_scores_of_different_tasks_are_not_compared(make_report: MakeRep
     assert totals[2] >= totals[3] > totals[0]  # alone it scores higher, and still comes later
     assert [row.below_best for row in (rows[0], rows[2], rows[4])] == [0, 0, None]
     assert rows[3].below_best == pytest.approx(totals[2] - totals[3])
-
-
-def test_frame_has_a_row_per_configuration_and_named_columns(make_report: MakeReport, make_record: MakeRecord) -> None:
-    reports = {"0000-r0": [make_report(1)], "0001-r0": [make_report(1, skill=3.0)]}
-    rows = rank_reports([make_record(0), make_record(1), make_record(2, status="failed")], reports)
-    frame = to_frame(rows, TASKS)
-    scores = ("sst_dev", "sst_train", "qqp_dev", "sts_dev", "overall")
-    errors = ("", "_standard_error", "_replicate_error")
-    assert list(frame) == [
-        *("number", "smart.weight"),
-        *(f"{score}{error}" for score in scores for error in errors),
-        *(
-            "best_epoch",
-            "below_best",
-            "margin",
-            "may_be_best",
-            "decided_at",
-            "was_dropped",
-            "status",
-            "trials",
-            "failures",
-        ),
-    ]
-    assert frame["number"].tolist() == [1, 0, 2]
-    assert frame["smart.weight"].tolist() == [0.5, 0.0, 1.0]
-    assert frame["overall"].iloc[0] == rows[0].scores[TOTAL].value
-    assert frame["overall"].isna().tolist() == [False, False, True]
-    assert frame["failures"].tolist() == ["", "", "0002-r0: RuntimeError: out of memory"]
 
 
 def test_what_was_worse_at_the_declared_look_stays_so(make_report: MakeReport, make_record: MakeRecord) -> None:

@@ -100,14 +100,6 @@ def test_resample_with_a_constant_side_has_a_correlation_of_zero() -> None:
     assert weighted_pearson(counts, ups_and_downs[None], nearly_constant).tolist() == [[0, 0]]
 
 
-def test_tasks_and_seeds_have_different_resamples() -> None:
-    values = (np.arange(50) < 25).astype(np.float64)[None]
-    first, again = (bootstrap_scores(CLASSES, values, np.zeros(50)) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-    assert abs(np.corrcoef(first, bootstrap_scores(BINARY, values, np.zeros(50)))[0, 1]) < 0.15
-    assert abs(np.corrcoef(first, bootstrap_scores(CLASSES, values, np.zeros(50), seed=1))[0, 1]) < 0.15
-
-
 def test_error_over_replicates_is_that_of_a_mean() -> None:
     assert replicate_error([0.5, 0.6, 0.9]) == pytest.approx(scipy.stats.sem([0.5, 0.6, 0.9]))
     assert replicate_error([0.5]) is None

@@ -146,11 +146,6 @@ def test_another_base_value_is_given_as_a_value_or_as_its_text(bases: dict[str, 
     assert [key.base for key in with_bases(KEYS, bases)] == expected
 
 
-def test_numbers_that_are_shown_alike_are_different_base_values() -> None:
-    key = SearchedKey(name="rate", values=(1.0, 1.0000001), base=1.0)
-    assert with_bases([key], {"rate": "1.0000001"})[0].base == 1.0000001
-
-
 @pytest.mark.parametrize(
     ("bases", "error"),
     [
