@@ -1,4 +1,4 @@
-"""The table of selection methods is complete; no method is further off the labels of a regression than one model."""
+"""Own selection methods join the table; no method is further off the labels of a regression than one model."""
 
 from dataclasses import replace
 

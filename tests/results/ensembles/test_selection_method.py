@@ -1,4 +1,4 @@
-"""Scores and best epochs against scikit-learn, scipy and exhaustive search; inner folds partition the given rows."""
+"""Scores against scikit-learn and scipy; inner folds partition the given rows."""
 
 from collections.abc import Callable
 from dataclasses import replace

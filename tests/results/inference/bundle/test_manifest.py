@@ -1,4 +1,4 @@
-"""A bundle is read as written, its models give the sweep's outputs, and any fault is one line."""
+"""A bundle's models give the sweep's outputs, and any fault is one line."""
 
 import json
 import shutil
