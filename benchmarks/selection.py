@@ -9,7 +9,7 @@ Prints:   truth: per task, number of trials and selection method, the bias of th
           single model, with its standard error over simulated sweeps; how often the intervals of all leads hold at once
           speed: seconds and memory for choosing among 1,000 trials with 40,000 examples of a binary task
           protocol: seconds for all that `results/selector.py` does with these: every selection method, with 5 repeats,
-          choosing among them, the Pareto front and the model confidence set
+          and choosing among them
 
 A trial's outputs are the right answer plus noise, part of which all trials share; skills differ from trial to trial,
 and from epoch to epoch. With --difficulty, examples differ in difficulty, some have a wrong label, noise is
@@ -56,7 +56,6 @@ from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, meth
 from results.ensembles.selection_method import Choose, Settings
 from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
 from results.selection.method_scores import paired_difference, simultaneous_quantile
-from results.selection.select_all import REPEATS
 from results.selection.select_ensemble import automatic_method, select_ensemble
 from results.stats.resampling import Floats
 
@@ -164,7 +163,7 @@ def measure_protocol(num_trials: int = 1000, num_rows: int = 40_000) -> None:
     """Prints the time and memory of a selection with default options."""
     pool = large_pool(num_trials, num_rows)
     start = time.monotonic()
-    found = select_ensemble(pool, Settings(), num_repeats=REPEATS)
+    found = select_ensemble(pool, Settings(), num_repeats=5)
     seconds, most = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     chosen = f"{found.method}, {len(found.members)} models, {found.score.cross_fitted:.4f} cross-fitted"
     print(f"{num_trials:,} trials, {num_rows:,} examples, all of it: {seconds:.0f} s, {most / 1e9:.2f} GB; {chosen}")

@@ -148,5 +148,5 @@ def true_score(world: World, chosen: Ensemble) -> float:
     """An ensemble's score on all examples of a world."""
     outputs = np.stack([world.outputs(number) for number in chosen.members]).astype(np.float64)
     labels = given_labels(world)
-    values = values_of(world.task, combine_outputs(world.task, outputs, chosen), labels)
+    values = values_of(world.task, combine_outputs(outputs, chosen), labels)
     return float(score_examples(world.task, values[None], labels)[0])

@@ -30,7 +30,7 @@ from results.inference.models import ModelSource, find_sweeps
 from results.records.files import check_output, find_sweep
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.selection.report import render_held_out_scores, render_selection
-from results.selection.select_all import REPEATS, SelectionRequest, select_from
+from results.selection.select_all import SelectionRequest, select_from
 
 FOR_MODELS = ("--data", "--encoder", "--device")
 """Flags of `--score-hold-out`, which loads models; the only ones that may be given with it."""
@@ -100,10 +100,8 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> list[
         sweeps=options.sweeps,
         tasks=options.tasks,
         method=options.method,
-        settings=Settings(max_models=options.max_models, bags=options.bags, seed=options.seed),
-        repeats=options.repeats,
+        settings=Settings(max_models=options.max_models),
         base=options.base,
-        calibrate=options.calibrate,
         files=[read_method_file(Path(path).expanduser()) for path in options.methods],
     )
     command = shlex.join(["python", "results/selector.py", *words])
@@ -159,14 +157,8 @@ def build_parser() -> argparse.ArgumentParser:
     words = "Python files with selection methods of your own, which --method may name (docs/extending.md)"
     add("--methods", metavar="FILE", action="extend", nargs="+", default=[], help=words)
     add("--max-models", type=whole_number, default=10, metavar="K", help="most models per task (default: 10)")
-    words = "divide each model's logits by a fitted temperature before probabilities are averaged"
-    add("--calibrate", action="store_true", help=words)
     words = "compare with its configuration, e.g. 0003 or NAME/0003 (default: the base of the first SWEEP)"
     add("--base", metavar="TRIAL", help=words)
-    words = f"of cross-fitting, with other folds (default: {REPEATS})"
-    add("--repeats", type=whole_number, default=REPEATS, metavar="N", help=words)
-    add("--bags", type=whole_number, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
-    add("--seed", type=whole_number, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
     add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own selection always is")
     words = "score the selection on the rows that run.py --hold-out held out: once, at the end"

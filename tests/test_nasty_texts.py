@@ -22,7 +22,7 @@ from mtlib.runtime.console import visible
 from mtlib.tasks import TASKS, Task
 from results import predict, report, selector, table
 from results.inference.bundle.card import bundle_card
-from results.inference.bundle.manifest import Bundle, BundledModel
+from results.inference.bundle.manifest import Bundle
 from results.inference.progress_bar import show_rows
 from results.records.selection import BundledMember
 from sweeps import status
@@ -97,7 +97,7 @@ def test_selector_shows_texts_as_they_are(
     width: int, nasty_sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    assert selector.main([str(nasty_sweep), "--repeats", "1", "--method", "topk"]) == 0
+    assert selector.main([str(nasty_sweep), "--method", "topk"]) == 0
     assert_shown(capsys.readouterr().out, " [en]", " [de]")
 
 
@@ -130,7 +130,7 @@ class TextReader(html.parser.HTMLParser):
 
 
 def test_the_page_and_its_figures_show_texts_as_they_are(nasty_sweep: Path) -> None:
-    assert selector.main([str(nasty_sweep), "--repeats", "1", "--method", "topk"]) == 0
+    assert selector.main([str(nasty_sweep), "--method", "topk"]) == 0
     assert report.main([str(nasty_sweep), "--tables"]) == 0
     page, content = TextReader(), (nasty_sweep / "report.html").read_text()
     page.feed(re.sub(r"<(script|style)\b.*?</\1>", "", content, flags=re.DOTALL))
@@ -212,7 +212,7 @@ def test_cards_show_texts_as_they_are(trained_folder: Path) -> None:
         created="2024-06-01",
         python="3.11",
         packages={},
-        models={"models/1": BundledModel(origin=f"trial of {NASTY}", files={})},
+        models={"models/1": f"trial of {NASTY}"},
         tasks={name: (BundledMember(model="models/1", weight=1.0),) for name in members},
         definitions=tasks,
     )

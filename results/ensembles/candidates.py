@@ -19,7 +19,6 @@ from results.records.epochs import read_part
 from results.records.examples import read_groups
 from results.records.files import read_json
 from results.records.predictions import find_lost, has_same_examples, labels_array, logits_array, reported_epochs
-from results.records.replicated_best import replicated_best
 from results.records.selection import Member
 from results.records.tables import read_curves, read_trials
 from results.records.trials import read_sweep, sweep_tasks
@@ -41,11 +40,6 @@ class Candidate:
     """From 1."""
     number: int
     """Its configuration's number in the sweep."""
-    replicate: int = 0
-    was_dropped: bool = False
-    """Whether its configuration was not among the best, which alone were trained again (`--replicate-best`)."""
-    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Searched values by key."""
     has_weights: bool = True
     """Whether the weights of this epoch were kept, so that it can predict new text."""
 
@@ -213,9 +207,7 @@ def without_copies(pool: Pool) -> Pool:
 def list_candidates(sweep: Location, task: Task) -> list[Candidate]:
     """Returns every trial of a sweep that has not failed, at every epoch at which the task was scored on dev."""
     root = open_folder(sweep)
-    info, records = read_sweep(sweep), read_trials(sweep)  # ValueError where there is none
-    best = replicated_best(info, records)
-    trials = {record.trial_id: record for record in records if record.status != "failed"}
+    trials = {record.trial_id: record for record in read_trials(sweep) if record.status != "failed"}
     is_dev = (pc.field("task") == task.name) & (pc.field("split") == "dev")
     pairs = [
         pair
@@ -229,9 +221,6 @@ def list_candidates(sweep: Location, task: Task) -> list[Candidate]:
             trial=trial,
             epoch=epoch,
             number=trials[trial].number,
-            replicate=trials[trial].replicate,
-            was_dropped=best is not None and trials[trial].number not in best.numbers,
-            params=trials[trial].params,
             has_weights=epoch in kept[trial],
         )
         for trial, epoch in pairs

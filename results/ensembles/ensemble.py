@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtlib.tasks import Task
 from results.ensembles.candidates import Pool
-from results.ensembles.outputs import Outputs, tempered, values_of
+from results.ensembles.outputs import Outputs, values_of
 from results.stats.resampling import Floats, Numbers, score_examples
 
 
@@ -18,14 +17,11 @@ class Ensemble:
     """Numbers of candidates in the pool, each once."""
     weights: tuple[float, ...]
     """By member; not negative, their sum is 1."""
-    temperatures: tuple[float, ...] | None = None
-    """By member, what its logits are divided by before probabilities are averaged; None: nothing."""
 
     def __post_init__(self) -> None:
         assert len(self.members) == len(self.weights) == len(set(self.members)) > 0
         assert min(self.weights) >= 0
         assert abs(sum(self.weights) - 1) < 1e-6
-        assert self.temperatures is None or len(self.temperatures) == len(self.members)
 
 
 def equal_ensemble(members: Numbers) -> Ensemble:
@@ -45,17 +41,15 @@ def weighted_ensemble(members: Numbers, weights: Floats, max_models: int) -> Ens
 def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
     """Returns an ensemble's outputs for some rows, (rows, width): the mean of its members'."""
     outputs = pool.outputs[np.array(ensemble.members)][:, rows].astype(np.float64)
-    return combine_outputs(pool.task, outputs, ensemble)
+    return combine_outputs(outputs, ensemble)
 
 
-def combine_outputs(task: Task, outputs: Floats, ensemble: Ensemble) -> Floats:
+def combine_outputs(outputs: Floats, ensemble: Ensemble) -> Floats:
     """Averages its members' outputs, (members, rows, width) -> (rows, width).
 
     As weights sum to 1, the mean absolute error of a regression's mean prediction is at most the weighted mean of the
     members' errors.
     """
-    if ensemble.temperatures is not None:
-        outputs = tempered(task, outputs, np.array(ensemble.temperatures)[:, None, None])
     return np.asarray(np.tensordot(np.array(ensemble.weights), outputs, axes=1))
 
 

@@ -39,18 +39,6 @@ def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
     return np.log(np.maximum(values, np.finfo(np.float32).smallest_subnormal))
 
 
-def tempered(task: Task, outputs: npt.ArrayLike, temperature: npt.ArrayLike) -> Floats:
-    """Outputs as they would be if logits of a classification had been divided by a temperature above 0.
-
-    The temperature broadcasts against the outputs. Outputs of a regression stay as they are.
-
-    Source: Guo et al. (2017), "On Calibration of Modern Neural Networks", temperature scaling.
-    """
-    if task.is_regression:
-        return np.asarray(outputs, dtype=np.float64)
-    return outputs_of(task, logits_behind(task, outputs) / np.asarray(temperature)).astype(np.float64)
-
-
 def predictions_of(task: Task, outputs: npt.ArrayLike) -> Floats:
     """Predictions from outputs, (..., rows, width), of one model or averaged, as `mtlib.kinds.TaskKind.predict`."""
     return task.kind_entry.predict(outputs)

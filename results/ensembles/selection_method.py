@@ -29,7 +29,7 @@ class Settings:
     max_models: int = 10
     """Most members, at least 1."""
     num_considered: int = 50
-    """Best trials that greedy selection and temperature scaling consider."""
+    """Best trials that greedy selection considers."""
     bags: int = 5
     """Random subsets of the considered trials whose greedy ensembles are averaged; 0: no bagging."""
     num_steps: int = 30

@@ -17,7 +17,7 @@ from plotly.subplots import make_subplots
 
 from mtlib.runtime.console import visible_lines
 
-Mode = Literal["markers", "lines", "lines+markers", "steps"]
+Mode = Literal["markers", "lines", "lines+markers"]
 Dash = Literal["solid", "dash"]
 Coordinate = float | str
 """A number, or the name of a category."""
@@ -231,7 +231,7 @@ def series(
         name: in the legend; empty: not there. Traces of one name have one entry, which shows and hides them together.
         hover: a text for each point; empty: its coordinates.
         adds_coordinates: whether hovering shows the coordinates below the text.
-        mode: of Plotly, or `steps`.
+        mode: of Plotly.
         style: number of its colour, symbol and dashes.
         dash: of its line; None: its style's.
         is_faint: whether it is in the background.
@@ -247,7 +247,7 @@ def series(
         "y": safe_coordinates(y),
         "name": safe(name),
         "meta": visible_lines(name),
-        "mode": "lines" if mode == "steps" else mode,
+        "mode": mode,
         "opacity": FAINT_OPACITY if is_faint else 1.0,
         "marker": {
             "color": colour,
@@ -259,7 +259,6 @@ def series(
             "color": colour,
             "width": 1 if is_faint else 2,
             "dash": dash or ("solid" if is_faint else DASHES[shape_number(style)]),
-            "shape": "hv" if mode == "steps" else "linear",
         },
         "hovertemplate": f"{'<br>'.join(shown)}<extra></extra>",
     }

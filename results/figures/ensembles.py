@@ -1,4 +1,4 @@
-"""Figures of selections: what methods and ensembles are expected to score, and what a limit of models costs."""
+"""Figures of selections: what methods and ensembles are expected to score."""
 
 from collections.abc import Mapping, Sequence
 
@@ -94,50 +94,3 @@ def expected_scores(selections: Mapping[str, Selection]) -> go.Figure:
         caption="Cross-fitted scores of each sweep's selected ensembles, with their 95 % intervals.",
         panels=panels,
     )
-
-
-def pareto_front(selection: Selection) -> go.Figure:
-    """Expected score against the number of models, with the Pareto front, for each task."""
-    return figure_of(
-        name="pareto",
-        title="Score against number of models",
-        caption="The time of a prediction grows with the number of models. On the Pareto front, no other ensemble has "
-        "as few models or fewer and a better expected score.",
-        panels=[
-            pareto_panel(selection.definitions[name], chosen)
-            for name, chosen in selection.tasks.items()
-            if chosen.trade_offs
-        ],
-    )
-
-
-def pareto_panel(task: Task, chosen: TaskSelection) -> Panel:
-    """Returns one task's methods at each limit of models."""
-    limits = chosen.trade_offs
-    scores = [task.value_of(limit.cross_fitted) for limit in limits]
-    titles = [title_of_method(limit.name, chosen.titles) for limit in limits]
-    hover = [
-        f"{title}, at most {counted(limit.max_models, 'model')}\n{counted(limit.num_models, 'model')}\n"
-        f"expected {score:.3f} ±{limit.standard_error:.3f}"
-        for title, limit, score in zip(titles, limits, scores, strict=True)
-    ]
-    shown = zip(limits, scores, hover, strict=True)
-    front = sorted((limit.num_models, score, text) for limit, score, text in shown if limit.is_best)
-    line = series(
-        [count for count, _, _ in front],
-        [score for _, score, _ in front],
-        hover=[f"Pareto front\n{text}" for _, _, text in front],
-        mode="steps",
-        name="Pareto front",
-        style=1,
-    )
-    points = series(
-        [limit.num_models for limit in limits],
-        scores,
-        hover=hover,
-        low=[score - limit.standard_error for limit, score in zip(limits, scores, strict=True)],
-        high=[score + limit.standard_error for limit, score in zip(limits, scores, strict=True)],
-        name="method and limit, ± standard error",
-    )
-    x = axis("models", whole_to=max((limit.num_models for limit in limits), default=1))
-    return Panel(task.title, x, axis(task.metric_entry.title), [line, points])

@@ -152,10 +152,6 @@ class SweepPlots:
         """Returns the expected score of each selection method, with its 95 % interval, for each task."""
         return require_points(ensembles.selection_methods(read_selection(self.path)))
 
-    def pareto(self) -> "go.Figure":
-        """Expected scores against the number of models, with the Pareto front, for each task."""
-        return require_points(ensembles.pareto_front(read_selection(self.path)))
-
     @property
     def metric(self) -> str:
         """The score that the search maximised: a task, or `overall`."""

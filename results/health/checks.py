@@ -6,11 +6,10 @@ from mtlib.runtime.errors import reason_of
 from results.answers.next_commands import report_command
 from results.health.equal_trainings import equal_trainings
 from results.health.finding import WORST_FIRST, Check, Finding
-from results.health.fit import forgotten_tasks, memorized_tasks
 from results.health.outputs import constant_predictions, weak_dev_sets
 from results.health.repeated_texts import repeated_texts
 from results.health.scale import overwhelming_penalties, starved_tasks, vanishing_penalties
-from results.health.trials import failed_trials, uneven_budgets, unfinished_trials
+from results.health.trials import failed_trials, unfinished_trials
 from results.sweep import Sweep
 
 CHECKS: Mapping[str, Check] = {
@@ -23,9 +22,6 @@ CHECKS: Mapping[str, Check] = {
     "penalties that are numerically nothing": vanishing_penalties,
     "penalties that overwhelm the loss": overwhelming_penalties,
     "configurations that trained the same": equal_trainings,
-    "uneven budgets": uneven_budgets,
-    "tasks whose train rows are memorized": memorized_tasks,
-    "tasks that are forgotten": forgotten_tasks,
 }
 """By what they look for. Another one is a function and a line here."""
 BELOW_RANKING: tuple[Check, ...] = (vanishing_penalties, starved_tasks, equal_trainings)

@@ -1,4 +1,4 @@
-"""Checks of the trials' records: what failed, has not ended, or was trained for more steps than the others."""
+"""Checks of the trials' records: what failed, and what has not ended."""
 
 import re
 from collections import Counter, defaultdict
@@ -18,8 +18,6 @@ NOT_FINITE = re.compile(
     re.IGNORECASE,
 )
 """Words in the reasons of trials whose loss was no longer a number; not parts of other words, nor of paths."""
-UNEVEN = 1.05
-"""Trained steps of the trials that differ by more than this factor are uneven."""
 
 
 def failed_trials(sweep: Sweep) -> Iterator[Finding]:
@@ -59,16 +57,3 @@ def unfinished_trials(sweep: Sweep) -> Iterator[Finding]:
         running = ("write the page again when more have", report_command(sweep.path))
         advice, command = running if is_running(sweep) else ("run the others", resume_command(sweep.path))
         yield Finding(level="warning", what=what, advice=advice, command=command)
-
-
-def uneven_budgets(sweep: Sweep) -> Iterator[Finding]:
-    """Finished trials that were trained for different numbers of steps."""
-    steps = {record.trial_id: record.steps for record in sweep.finished if record.steps > 0}
-    fewest, most = (choose(steps, key=lambda trial: steps[trial], default="") for choose in (min, max))
-    if steps and steps[most] > UNEVEN * steps[fewest]:
-        yield Finding(
-            level="note",
-            what=f"Trials were trained for different numbers of steps: {fewest} {steps[fewest]:,}, {most} "
-            f"{steps[most]:,}",
-            advice="fix stages.N.steps_per_epoch, if that is not the question: values are then compared at equal cost",
-        )

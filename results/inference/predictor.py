@@ -64,15 +64,11 @@ def load_members(task: Task, members: Sequence[Member], source: ModelSource) -> 
 
 
 def ensemble_of(members: Sequence[Member | BundledMember]) -> Ensemble:
-    """Returns how the outputs of members are averaged; ValueError if a weight or temperature is invalid."""
+    """Returns how the outputs of members are averaged; ValueError if a weight is invalid."""
     weights = tuple(member.weight for member in members)
     require(min(weights) > 0, "weights of members must be above 0", min(weights))
     require(abs(sum(weights) - 1) <= MAX_WEIGHT_SUM_ERROR, "weights of members must sum to 1", sum(weights))
-    lowest = min(member.temperature for member in members)
-    require(lowest > 0, "temperatures of members must be above 0", lowest)
-    is_calibrated = any(member.temperature != 1 for member in members)
-    temperatures = tuple(member.temperature for member in members) if is_calibrated else None
-    return Ensemble(members=tuple(range(len(members))), weights=weights, temperatures=temperatures)
+    return Ensemble(members=tuple(range(len(members))), weights=weights)
 
 
 def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tuple[list[TextRow], Floats]]:
@@ -129,7 +125,7 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
         outputs_of(task, model_logits(loaded, task.name, corpora[tokenizer])).astype(np.float64)
         for tokenizer, loaded in models
     ]
-    return combine_outputs(task, np.stack(outputs), predictor.ensemble)
+    return combine_outputs(np.stack(outputs), predictor.ensemble)
 
 
 def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder", prefix: str) -> Corpus:

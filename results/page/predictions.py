@@ -80,7 +80,7 @@ def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Pre
         raise ValueError("the selection does not have this task")
     folders = find_sweeps(selection, sweep.path)
     outputs = np.stack([member_outputs(member, folders, single) for member in chosen.members])
-    averaged = combine_outputs(single.task, outputs, ensemble_of(chosen.members))
+    averaged = combine_outputs(outputs, ensemble_of(chosen.members))
     first, *others = chosen.members
     single_title = f"selected single model, {first.trial} at epoch {first.epoch}"
     title = f"selected ensemble of {len(chosen.members)}" if others else single_title
@@ -213,12 +213,10 @@ def label_text(task: Task, label: float | Floats) -> str:
 
 
 def members_table(selection: Selection) -> TextTable:
-    """Returns the members of each task's ensemble;
-    sweeps and temperatures only where there are several, or any but 1."""
+    """Returns the members of each task's ensemble; their sweeps only where there are several."""
     members = [(name, chosen.method, member) for name, chosen in selection.tasks.items() for member in chosen.members]
     names = sweep_names(selection)
     has_sweeps = len(names) > 1
-    has_temperatures = any(member.temperature != 1 for _, _, member in members)
     rows = [
         [
             selection.definitions[task].title,
@@ -227,24 +225,20 @@ def members_table(selection: Selection) -> TextTable:
             member.trial,
             str(member.epoch),
             f"{member.weight:.3f}",
-            *([f"{member.temperature:.3f}"] if has_temperatures else []),
         ]
         for task, method, member in members
     ]
-    of_sweep, of_temperature = ["sweep"] * has_sweeps, ["temperature"] * has_temperatures
+    of_sweep = ["sweep"] * has_sweeps
     return TextTable(
         name="members",
         title="Members of the ensembles",
-        columns=["task", "method", *of_sweep, "trial", "epoch", "weight", *of_temperature],
+        columns=["task", "method", *of_sweep, "trial", "epoch", "weight"],
         rows=rows,
-        caption="A member's logits are divided by its temperature before outputs are averaged."
-        if has_temperatures
-        else "",
         num_text_columns=3 + has_sweeps,
         num_shown=3 * NUM_MEMBERS,
         frame=pd.DataFrame(
-            [(task, method, m.sweep, m.trial, m.epoch, m.weight, m.temperature) for task, method, m in members],
-            columns=["task", "method", "sweep", "trial", "epoch", "weight", "temperature"],
+            [(task, method, m.sweep, m.trial, m.epoch, m.weight) for task, method, m in members],
+            columns=["task", "method", "sweep", "trial", "epoch", "weight"],
         ),
     )
 

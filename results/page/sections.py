@@ -289,7 +289,7 @@ def with_rows(table: TextTable | None) -> list[TextTable]:
 
 
 def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """Yields what was selected, what to expect, and the Pareto front."""
+    """Yields what was selected, and what to expect."""
     selection, command = inputs.selection, selector_command(inputs.sweep.path)
     if inputs.selection_error:
         error = f"The chosen ensembles cannot be shown: {inputs.selection_error}."
@@ -302,7 +302,6 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     optimism = " ".join([*one_model_sentences(selection), *optimism_sentences(selection)])
     yield Text(paragraphs=[*verdicts, *gaps(selection), *([optimism] if optimism else [])])
     yield ensembles.selection_methods(selection)
-    yield Fold(title="Score against the number of models", blocks=[ensembles.pareto_front(selection)])
     yield members_table(selection)
     if selection.evaluations:
         yield held_out_table(selection)

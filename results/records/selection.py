@@ -23,18 +23,15 @@ class Member:
     """From 1."""
     weight: float
     """Its weight in the mean of outputs, above 0; the weights of all members sum to 1."""
-    temperature: float = 1.0
-    """Divides its logits before softmax or sigmoid, above 0; 1 if not calibrated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BundledMember:
-    """One model of an ensemble in a bundle; weight and temperature are those of the `Member` that it was."""
+    """One model of an ensemble in a bundle; its weight is that of the `Member` that it was."""
 
     model: str
     """Its folder in the bundle."""
     weight: float
-    temperature: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,34 +68,6 @@ class MethodScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contender:
-    """A member of a task's model confidence set."""
-
-    sweep: str
-    number: int
-    """Of the configuration in the sweep: its trials are `<number>-r<replicate>`."""
-    params: Mapping[str, str] = field(default_factory=dict)
-    """Searched values by key, as text."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TradeOff:
-    """The score of a selection method under a limit of the number of models."""
-
-    name: str
-    """Of the selection method."""
-    max_models: int
-    """Most members that it may choose."""
-    num_models: int
-    """Members of the largest ensemble that it chose, from all of dev or without a fold."""
-    cross_fitted: float
-    standard_error: float
-    """Of the cross-fitted score."""
-    is_best: bool
-    """Whether it is on the Pareto front: no other has as few models or fewer and scores higher."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class TaskSelection:
     """The ensemble of one task."""
 
@@ -117,17 +86,8 @@ class TaskSelection:
     """Groups of connected texts among the dev examples; None where no sweep has recorded them."""
     largest_group: int = 1
     """Examples in the largest of these groups."""
-    examples: str
-    """SHA-256 of the ids of the dev examples, in their order."""
     num_candidates: int
     num_trials: int
-    contenders: tuple[Contender, ...] = ()
-    """The 95 % model confidence set of the best configuration, the best first; empty where the variance of training is
-    not known."""
-    num_configurations: int = 0
-    """That are compared: where only the best were trained again, these."""
-    trade_offs: tuple[TradeOff, ...] = ()
-    """Scores by number of models, the fewest first."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Why the predictions of trials that were left out cannot be read, by trial."""
 
@@ -171,7 +131,7 @@ class RecordedSearch:
 class Selection:
     """The ensembles of all tasks."""
 
-    version: int = 1
+    version: int = 2
     created: str
     """ISO 8601, UTC."""
     command: str
@@ -182,8 +142,6 @@ class Selection:
     seed: int
     """Of folds, bags and resamples."""
     max_models: int
-    is_calibrated: bool = False
-    """Whether logits are divided by a temperature before they are averaged as probabilities."""
     searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]

@@ -52,8 +52,6 @@ class CrossFitted:
     """(repeats, rows): each example's fold."""
     groups: Numbers
     """(rows,): the number of the group of examples that each one is drawn with."""
-    max_members: int = 1
-    """Members of the largest ensemble that was chosen without a fold."""
 
     @cached_property
     def parts(self) -> list[list[Numbers]]:
@@ -163,15 +161,12 @@ def cross_fit(pool: Pool, method: Choose, settings: Settings, rows: Numbers, *, 
     labels, groups = pool.labels[rows], pool.groups[rows]
     num_folds = count_folds(pool.task, count_groups(groups), settings.num_folds)
     folds = np.stack([assign_folds(labels, num_folds, generator, groups) for _ in range(num_repeats)])
-    values, max_members = np.empty((*folds.shape, *pool.values.shape[2:])), 1
+    values = np.empty((*folds.shape, *pool.values.shape[2:]))
     for found, own in zip(values, folds, strict=True):
         for outside, inside in iter_folds(own):
             chosen = method(pool, rows[outside], settings)
-            max_members = max(max_members, len(chosen.members))
             found[inside] = values_of(pool.task, ensemble_outputs(pool, chosen, rows[inside]), labels[inside])
-    return CrossFitted(
-        task=pool.task, labels=labels, values=values, folds=folds, groups=groups, max_members=max_members
-    )
+    return CrossFitted(task=pool.task, labels=labels, values=values, folds=folds, groups=groups)
 
 
 def bootstrap(found: CrossFitted, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0) -> Floats:

@@ -5,23 +5,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, fold, table_lines
 from mtlib.tasks import Task, title_of
-from results.answers.ranking_table import why_unknown
 from results.ensembles.methods import BASE, FIRST_VALUES, ONE_MODEL, SINGLE, TITLES, title_of_method
 from results.records.files import folder_name
-from results.records.selection import Contender, HeldOutScores, MethodScore, Selection, TaskSelection
+from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
 from results.stats.groups import are_usable
 from results.stats.texts import error_text
 
 MAX_MEMBERS = 10
 """Members of a task that are listed."""
-MAX_CONTENDERS = 8
-"""Configurations of a task's confidence set that are named."""
 NUM_RANDOM_OF_TPE = 10
 """Configurations that Optuna's `TPESampler` draws at random before it proposes any: its `n_startup_trials`."""
-PARETO_TITLE = (
-    "Score against the number of models: the Pareto front of all selection methods for this task.",
-    "(The best of many scores is slightly too high.)",
-)
 
 
 def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
@@ -32,9 +25,7 @@ def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str
         task = selection.definitions[name]
         lines += [*fold(describe_pool(task, chosen), width), ""]
         lines += [*table_lines(width, methods_table(task, chosen)), ""]
-        best = confidence_set_sentences(chosen, len(selection.sweeps))
-        lines += [*paragraph(verdict(task, chosen), width), *member_lines(chosen, width), *paragraph(best, width), ""]
-        lines += pareto_lines(task, chosen, width)
+        lines += [*paragraph(verdict(task, chosen), width), *member_lines(chosen, width), ""]
     for words in (*gaps(selection), *one_model_sentences(selection)):
         lines += [*fold(words, width), ""]
     return [*lines, *(line for words in selection_legend(selection) for line in fold(words, width))]
@@ -185,48 +176,11 @@ def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
     """Returns the members and their weights."""
     shown = [
         f"  {member.weight:.3f}  {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
-        + ("" if member.temperature == 1 else f", temperature {member.temperature:.2f}")
         for member in chosen.members[:MAX_MEMBERS]
     ]
     if len(chosen.members) > MAX_MEMBERS:
         shown.append(f"  and {len(chosen.members) - MAX_MEMBERS} more")
     return [line for words in shown for line in fold(words, width, "    ")]
-
-
-def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]:
-    """Yields the model confidence set, where there are several configurations; with sweeps where there are several."""
-    if chosen.num_configurations < 2:
-        return
-    if not chosen.contenders:
-        most_replicates = 1 if chosen.num_trials == chosen.num_configurations else 2
-        yield f"Which configuration is best is not known: {why_unknown(most_replicates)}."
-        return
-    names = [contender_text(one, has_sweep=num_sweeps > 1) for one in chosen.contenders]
-    shown, left = ", ".join(names[:MAX_CONTENDERS]), len(names) - MAX_CONTENDERS
-    rest = f" and {left} more" if left > 0 else ""
-    sizes = f"{len(names):,} of {chosen.num_configurations:,}"
-    yield f"95 % confidence set of the best configuration, if all were trained again, {sizes}: {shown}{rest}."
-
-
-def contender_text(one: Contender, *, has_sweep: bool) -> str:
-    """E.g. `0003 (smart.weight 0.5)`, with the sweep if there are several."""
-    folder = f"{folder_name(one.sweep)}/" if has_sweep else ""
-    values = ", ".join(f"{key} {value}" for key, value in one.params.items())
-    return f"{folder}{one.number:04d}{f' ({values})' if values else ''}"
-
-
-def pareto_lines(task: Task, chosen: TaskSelection, width: int) -> Iterator[str]:
-    """Yields the table of the Pareto front; nothing where no ensemble scores higher than the smallest one."""
-    best = [one for one in chosen.trade_offs if one.is_best]
-    if len(best) < 2:
-        return
-    for title in PARETO_TITLE:
-        yield from fold(title, width)
-    rows = []
-    for one in best:
-        score = f"{task.value_of(one.cross_fitted):.3f} {error_text(one.standard_error)}"
-        rows.append([f"{one.num_models}", title_of_method(one.name, chosen.titles), score])
-    yield from ("", *table_lines(width, plain_table(["models", "method", "cross-fitted"], rows)), "")
 
 
 def selection_legend(selection: Selection) -> Iterator[str]:
@@ -245,8 +199,6 @@ def selection_legend(selection: Selection) -> Iterator[str]:
         "over single: cross-fitted, minus that of the best single model; * not significant: the 95 % interval, which "
         "holds for all methods at once, contains 0."
     )
-    if selection.is_calibrated:
-        yield "temperature: what a model's logits are divided by before probabilities are averaged."
     bases = {base.name for base in map(find_base_score, tasks) if base is not None}
     if not bases:
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."

@@ -19,10 +19,6 @@ from results.records.trials import TrialRecord, read_sweep
 from results.selection.base_configuration import find_base
 from results.selection.select_ensemble import check_rows, select_ensemble
 from results.selection.shared_model import SharedModel, choose_shared_model
-from results.stats.looks import looks_at
-
-REPEATS = 5
-"""Repeats of cross-fitting by default."""
 
 OnProgress = Callable[[str], None]
 
@@ -40,12 +36,10 @@ class SelectionRequest:
     files: Sequence[MethodFile] = ()
     """A user's files of methods, besides those of the sweeps."""
     settings: Settings = field(default_factory=Settings)
-    repeats: int = REPEATS
+    repeats: int = 5
     """Of cross-fitting, at least 1."""
     base: str | None = None
     """Trial whose configuration is the base configuration, see `find_base`; None for the first sweep's base."""
-    calibrate: bool = False
-    """Whether logits are divided by a temperature before they are averaged as probabilities."""
 
 
 def select_from(
@@ -79,9 +73,6 @@ def select_from(
             check_rows(pool, settings)
             pools[name] = pool
     shared_model, found = find_shared_model(pools, request), dict[str, TaskSelection]()
-    records = {sweep: read_trials(sweep) for sweep in infos}
-    searches = {sweep: search_of(info, records[sweep]) for sweep, info in infos.items()}
-    looks = {sweep: looks_at(info, records[sweep]) for sweep, info in infos.items()}
     for name, pool in pools.items():
         on_progress(f"{pool.task.title}: choosing among {len(pool.candidates):,} candidates ...")
         with unless_wrong(name, not_chosen):
@@ -93,8 +84,6 @@ def select_from(
                 num_repeats=request.repeats,
                 shared_model=shared_model,
                 base=base,
-                looks=looks,
-                calibrate=request.calibrate,
             )
     if not found:
         raise ValueError(next(iter(not_chosen.values())))
@@ -106,8 +95,7 @@ def select_from(
         num_repeats=request.repeats,
         seed=settings.seed,
         max_models=settings.max_models,
-        is_calibrated=request.calibrate,
-        searches=searches,
+        searches={sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()},
         tasks=found,
         not_chosen=not_chosen,
         definitions=tasks,
@@ -141,14 +129,12 @@ def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> S
 
 
 def check_request(request: SelectionRequest) -> None:
-    """Raises ValueError if a number or a method's name is wrong, or options exclude each other."""
+    """Raises ValueError if a number is wrong."""
     settings = request.settings
     require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
-    require(settings.bags >= 0, "--bags must be at least 0", settings.bags)
-    require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
-    require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
-    is_both = request.calibrate and request.method == ONE_MODEL
-    require(not is_both, f"--calibrate must not be given with --method {request.method}, one model", "both")
+    require(settings.bags >= 0, "bags must be at least 0", settings.bags)
+    require(settings.seed >= 0, "seed must be at least 0", settings.seed)
+    require(request.repeats >= 1, "repeats must be at least 1", request.repeats)
 
 
 def search_of(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> RecordedSearch:

@@ -1,6 +1,5 @@
 """Chooses a task's ensemble from its pool: cross-fits every selection method, takes the simplest of the best."""
 
-import hashlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,15 +10,11 @@ from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SELECTION_METHODS, methods_for
 from results.ensembles.selection_method import Choose, SelectionMethod, Settings
-from results.ensembles.temperature import calibrated
 from results.records.selection import Member, TaskSelection
 from results.selection.base_configuration import NO_BASE, BaseConfiguration
-from results.selection.contenders import find_contenders
 from results.selection.cross_fitting import CrossFitted, cross_fit, example_error
 from results.selection.method_scores import method_scores
-from results.selection.pareto import find_trade_offs
 from results.selection.shared_model import SharedModel
-from results.stats.looks import Looks
 from results.stats.resampling import Numbers
 
 
@@ -56,8 +51,6 @@ def select_ensemble(
     num_repeats: int = 1,
     shared_model: SharedModel | None = None,
     base: BaseConfiguration = NO_BASE,
-    looks: Mapping[str, Looks] | None = None,
-    calibrate: bool = False,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
 
@@ -69,16 +62,12 @@ def select_ensemble(
         num_repeats: of cross-fitting, with other folds each time.
         shared_model: the best model for all tasks together, whose scores are listed too.
         base: the base configuration; its scores are listed too.
-        looks: at the sweeps of the pool, by which it is decided what may be the best; None: the only ones.
-        calibrate: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
         ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
     """
     rows = check_rows(pool, settings)
     methods = methods_for(method, table)
-    if calibrate:
-        methods = {name: calibrated(choose) for name, choose in methods.items()}
     distinct = without_copies(pool)
     kept = with_weights(distinct)
     fitted, chosen = dict[str, CrossFitted](), dict[str, tuple[Pool, Ensemble]]()
@@ -115,12 +104,8 @@ def select_ensemble(
         num_examples=len(pool.labels),
         num_groups=None if sizes is None else len(sizes),
         largest_group=1 if sizes is None else int(sizes.max()),
-        examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
-        contenders=find_contenders(pool, looks),
-        num_configurations=len({(one.sweep, one.number) for one in pool.candidates if not one.was_dropped}),
-        trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
         lost=pool.lost,
     )
 
@@ -143,10 +128,9 @@ def with_weights(pool: Pool) -> Pool:
 
 def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
     """Returns an ensemble's members for the record, the largest weight first."""
-    temperatures = ensemble.temperatures or (1.0,) * len(ensemble.members)
     candidates = [pool.candidates[number] for number in ensemble.members]
     found = [
-        Member(sweep=one.sweep, trial=one.trial, epoch=one.epoch, weight=weight, temperature=temperature)
-        for one, weight, temperature in zip(candidates, ensemble.weights, temperatures, strict=True)
+        Member(sweep=one.sweep, trial=one.trial, epoch=one.epoch, weight=weight)
+        for one, weight in zip(candidates, ensemble.weights, strict=True)
     ]
     return tuple(sorted(found, key=lambda member: -member.weight))

@@ -158,7 +158,7 @@ def test_selection_method_is_compared_and_can_be_chosen(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sweep, path = build_sweep(tmp_path / "mine", 0.5, 0.6), str(write("harmonic"))
-    words = [str(sweep), "--task", "sst", "--repeats", "1", "--bags", "0", "--methods", path]
+    words = [str(sweep), "--task", "sst", "--methods", path]
     assert select_main(words) == 0
     names = [score.name for score in read_selection(sweep).tasks["sst"].methods]
     assert names == ["single", "topk", "harmonic", "weights", "greedy"]

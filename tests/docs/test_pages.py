@@ -66,7 +66,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 TERMS = (
     *("trial", "configuration", "replicate", "stage", "lane", "checkpoint", "candidate", "fold", "space", "grid"),
-    *("range", "epoch", "step", "task", "split", "score", "hold-out", "cross-fitted", "pareto front", "ensemble"),
+    *("range", "epoch", "step", "task", "split", "score", "hold-out", "cross-fitted", "ensemble"),
     *("model confidence set", "standard error", "selection method", "cut", "pool", "channel", "origin", "bag"),
     *("bb", "tu", "tt", "mp"),
 )

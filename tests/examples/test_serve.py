@@ -14,8 +14,8 @@ import pytest
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from results.predict import main as predict
-from tests.results.inference.bundle.bundled_sweep import make_bundle, select_mixed
-from tests.results.inference.trained_sweep import train_sweep
+from tests.results.inference.bundle.bundled_sweep import make_bundle
+from tests.results.inference.trained_sweep import select_pairs, train_sweep
 from tests.scripts import ROOT
 
 PAIRS = [["the good dog sleeps", "red"], ["old old car", "a film"]]
@@ -26,7 +26,7 @@ def bundle(tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path_factor
     """A bundle of ensembles of two models for each task."""
     folder = train_sweep(tmp_path_factory.mktemp("sweeps") / "mine", tiny_corpus, tiny_encoder)
     place = tmp_path_factory.mktemp("bundles") / "mine"
-    make_bundle(select_mixed(folder), folder, place)
+    make_bundle(select_pairs(folder), folder, place)
     return place
 
 

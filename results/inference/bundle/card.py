@@ -87,16 +87,15 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
 
 def member_table(bundle: Bundle) -> Iterator[str]:
     """Yields the members of every ensemble."""
-    yield from ("## Models", "", "| task | weight | model | trained as | temperature |", "| --- " * 5 + "|")
+    yield from ("## Models", "", "| task | weight | model | trained as |", "| --- " * 4 + "|")
     for task, members in bundle.tasks.items():
         for member in members:
-            origin = markdown(bundle.models[member.model].origin)
-            cells = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin} | {member.temperature:.3g}"
+            origin = markdown(bundle.models[member.model])
+            cells = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin}"
             yield f"| {markdown(bundle.definitions[task].title)} | {cells} |"
     yield ""
     yield "Each model's folder has a card of its own, which says how it was trained. Outputs of a task's models are"
-    yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
-    yield f"`{SELECTION_FILE}` has every selection method that was tried, with its scores."
+    yield f"averaged with these weights. `{SELECTION_FILE}` has every selection method that was tried, with its scores."
 
 
 def limitation_lines(bundle: Bundle) -> Iterator[str]:

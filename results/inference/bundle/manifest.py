@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
@@ -21,28 +20,18 @@ MODELS_FOLDER = "models"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BundledModel:
-    """One model."""
-
-    origin: str
-    """Its trial and epoch, as shown to users."""
-    files: Mapping[str, int]
-    """CRC-32 of every file in its folder but the card, by name."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Bundle:
     """The content of `bundle.json`."""
 
-    version: int = 1
+    version: int = 2
     created: str
     """ISO 8601, UTC."""
     python: str
     """Version that it was made with."""
     packages: Mapping[str, str]
     """Versions of what predicting needs, as it was made with."""
-    models: Mapping[str, BundledModel]
-    """By folder in the bundle."""
+    models: Mapping[str, str]
+    """The trial and epoch of each, as shown to users, by folder in the bundle."""
     tasks: Mapping[str, tuple[BundledMember, ...]]
     """Each task's ensemble."""
     definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
@@ -81,23 +70,16 @@ def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") 
         ValueError: in one line: a model is missing or damaged, or there is no such device.
     """
     members = bundle.tasks[task]
-    models = [load_checked_model(folder / own.model, bundle.models[own.model].files, device) for own in members]
-    return Predictor(task=bundle.definitions[task], models=tuple(models), ensemble=ensemble_of(members))
+    models = tuple(load_bundled_model(folder / own.model, device) for own in members)
+    return Predictor(task=bundle.definitions[task], models=models, ensemble=ensemble_of(members))
 
 
-def load_checked_model(folder: Path, files: Mapping[str, int], device: str) -> LoadedModel:
-    """Loads one model after checking its files' checksums; of its encoder only the tokenizer is kept."""
+def load_bundled_model(folder: Path, device: str) -> LoadedModel:
+    """Loads one model; of its encoder only the tokenizer is kept."""
     from mtlib.checkpoints.export import load_exported
     from mtlib.runtime.environment import choose_device
 
     place = choose_device(device)
-    for name, checksum in files.items():
-        rule = f"a bundle's models must be whole (copy it again), {folder / name}"
-        try:
-            if file_crc32(folder / name) != checksum:
-                raise ValueError(f"{rule} is truncated or damaged")
-        except OSError as error:
-            raise ValueError(f"{rule} cannot be read: {error.strerror}") from error
     exported = load_exported(folder)
     pretrained = replace(exported.pretrained, weights={})  # the model has them already
     config = without_emulation(exported.config, on_gpu=place.type == "cuda")

@@ -8,7 +8,6 @@ from pathlib import Path
 from rich.filesize import decimal
 
 from mtlib.checkpoints.model_card import is_hub_name
-from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.storage import Location, open_folder, read_bytes
 from results.inference.bundle.card import bundle_card
 from results.inference.bundle.manifest import (
@@ -18,7 +17,6 @@ from results.inference.bundle.manifest import (
     NEEDS_FILE,
     PACKAGE,
     Bundle,
-    BundledModel,
 )
 from results.inference.card_facts import trial_card_facts
 from results.inference.models import ModelSource, find_encoders, find_trials, load_models
@@ -69,23 +67,20 @@ def write_bundle(
     from mtlib.runtime.environment import versions_of
 
     with written_aside(folder, "a bundle's folder", BUNDLE_FILE) as partial:
-        folders, models = dict[ModelKey, str](), dict[str, BundledModel]()
+        folders, models = dict[ModelKey, str](), dict[str, str]()
         for task, chosen in selection.tasks.items():
             for member in chosen.members:
                 if model_key(member) not in folders:
                     name = folders[model_key(member)] = f"{MODELS_FOLDER}/{len(folders) + 1}"
                     models[name] = write_model(task, member, source, partial / name)
-                    on_line(f"{name}: {models[name].origin}, {decimal(folder_bytes(partial / name))}")
+                    on_line(f"{name}: {models[name]}, {decimal(folder_bytes(partial / name))}")
         bundle = Bundle(
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             python=platform.python_version(),
             packages={name: version.partition("+")[0] for name, version in versions_of(NEEDED).items()},
             models=models,
             tasks={
-                task: tuple(
-                    BundledMember(model=folders[model_key(own)], weight=own.weight, temperature=own.temperature)
-                    for own in chosen.members
-                )
+                task: tuple(BundledMember(model=folders[model_key(own)], weight=own.weight) for own in chosen.members)
                 for task, chosen in selection.tasks.items()
             },
             definitions={task: selection.definitions[task] for task in selection.tasks},
@@ -105,8 +100,8 @@ def model_key(member: Member) -> ModelKey:
     return member.sweep, member.trial, member.epoch
 
 
-def write_model(task: str, member: Member, source: ModelSource, folder: Path) -> BundledModel:
-    """Writes a member's model into a new folder."""
+def write_model(task: str, member: Member, source: ModelSource, folder: Path) -> str:
+    """Writes a member's model into a new folder; returns its trial and epoch, as shown to users."""
     from mtlib.checkpoints.export import export_model
     from mtlib.stages.active_weights import active_weights
 
@@ -119,10 +114,7 @@ def write_model(task: str, member: Member, source: ModelSource, folder: Path) ->
     facts = trial_card_facts(info, root, record, best, member.epoch, records)
     weights = active_weights(loaded.config, loaded.config.active_tasks, loaded.model.state_dict())
     export_model(loaded.config, loaded.pretrained, weights, folder, facts)
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD_FILE]
-    files = {path.relative_to(folder).as_posix(): file_crc32(path) for path in paths}
-    origin = f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
-    return BundledModel(origin=origin, files=files)
+    return f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
 
 
 def folder_bytes(folder: Path) -> int:

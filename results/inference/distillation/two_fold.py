@@ -134,9 +134,8 @@ def two_fold_lessons(
 ) -> dict[str, list[Lesson]]:
     """Returns by task what the trained teachers are to predict: each half by the models that were trained on the other.
 
-    A teacher predicts with the weights of its own best epoch for the task; its weight in the ensemble and its
-    temperature are the member's. Members that are one teacher with one temperature are one model, with their weights'
-    sum.
+    A teacher predicts with the weights of its own best epoch for the task; its weight in the ensemble is the
+    member's. Members that are one teacher are one model, with the sum of their weights.
 
     Args:
         selection, source, halves: as in `teacher_space`.

@@ -5,12 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.integrate import quad
-from scipy.stats import norm
 
 from mtlib.tasks import Task
 from results.ensembles.candidates import Candidate, Pool
-from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.ensembles.selection_method import Choose, Settings
 from results.stats.resampling import Numbers
@@ -76,16 +73,6 @@ def draw_labels(task: Task, num_rows: int, random: np.random.Generator) -> tuple
     return np.asarray(shown), classes.astype(np.float64)
 
 
-def true_score(task: Task, skill: float) -> float:
-    """The score of a candidate with this skill on infinitely many examples."""
-    if task.kind == "regression":
-        return float(skill / np.sqrt(1 + skill**2))
-    if task.kind == "binary":
-        return float(norm.cdf(skill))
-    found, _ = quad(lambda z: norm.pdf(z - skill) * norm.cdf(z) ** (task.num_classes - 1), -10, 10 + skill)
-    return float(found)
-
-
 def pool_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike, *, num_epochs: int = 1) -> Pool:
     """A pool of given outputs, (candidates, rows, width), or without the width where it is 1."""
     values = np.asarray(outputs, dtype=np.float32)
@@ -107,12 +94,6 @@ def keeping(pool: Pool, kept: Collection[int]) -> Pool:
     """The pool in which only these candidates, by number, have weights."""
     found = (replace(candidate, has_weights=number in kept) for number, candidate in enumerate(pool.candidates))
     return replace(pool, candidates=tuple(found))
-
-
-def named_weights(pool: Pool, ensemble: Ensemble) -> dict[tuple[str, int], float]:
-    """An ensemble's weights by trial and epoch, independent of the candidates' order."""
-    members = (pool.candidates[number] for number in ensemble.members)
-    return {(one.trial, one.epoch): weight for one, weight in zip(members, ensemble.weights, strict=True)}
 
 
 def peeks(method: Choose, pool: Pool, rows: Numbers, settings: Settings) -> bool:

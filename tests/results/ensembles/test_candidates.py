@@ -21,8 +21,8 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import TASKS, Task
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import Predictions
-from results.ensembles.candidates import Candidate, Pool, defined_tasks, read_pool, read_tasks, without_copies
-from results.ensembles.outputs import margins_of, outputs_of
+from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks, without_copies
+from results.ensembles.outputs import outputs_of
 from results.records.epochs import epoch_path, write_epoch
 from results.records.predictions import stack_predictions
 from results.records.tables import write_trials
@@ -30,7 +30,6 @@ from results.records.trials import TrialRecord, write_sweep
 from results.stats.resampling import example_values
 from tests.results.conftest import build_report
 from tests.results.ensembles.simulated_pools import build_pool, keeping
-from tests.results.selection.plain_selection import all_margins
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]
@@ -103,16 +102,6 @@ def test_every_epoch_of_every_trial_is_a_candidate_with_its_outputs(sweep_folder
     np.testing.assert_allclose(pool.values, example_values(task, logits, labels), rtol=1e-6)
 
 
-@pytest.mark.parametrize("task", TASKS.values())
-def test_margins_match_the_outputs_and_are_contiguous(sweep_folder: Path, task: Task) -> None:
-    pool = read_pool([sweep_folder], TASKS[task.name])
-    margins = all_margins(pool)
-    np.testing.assert_array_equal(margins, margins_of(task, pool.outputs, pool.labels))
-    assert margins.flags["C_CONTIGUOUS"]
-    some, rows = np.array([4, 1]), np.array([2, 0])
-    np.testing.assert_array_equal(pool.margins(some, rows), margins[some][:, :, rows])
-
-
 def test_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: Path) -> None:
     write_best(sweep_folder, "0001-r0", '{"overall": 2}')
     write_weights(sweep_folder, "0001-r0", 2)
@@ -137,18 +126,6 @@ def test_several_sweeps_make_one_pool_in_their_order(tmp_path: Path, write_small
     expected = np.concatenate([read_pool([sweep], TASKS["sts"]).outputs for sweep in sweeps])
     np.testing.assert_array_equal(pool.outputs, expected)
     assert len(np.unique(expected[:, 0])) == 7
-
-
-def test_replicates_are_trials_with_their_configurations_number(
-    tmp_path: Path, make_report: MakeReport, make_record: MakeRecord
-) -> None:
-    write_sweep(tmp_path, {})
-    write_trials(tmp_path, [make_record(4, replicate) for replicate in (0, 1)], tuple(TASKS))
-    for replicate in (0, 1):
-        write_epoch(tmp_path, f"0004-r{replicate}", make_report(1, seed=replicate))
-    pool = read_pool([tmp_path], TASKS["sst"])
-    assert [candidate.number for candidate in pool.candidates] == [4, 4]
-    assert pool.trial_numbers.tolist() == [0, 1]
 
 
 def test_failed_trial_is_excluded(sweep_folder: Path, make_record: MakeRecord) -> None:
@@ -178,20 +155,6 @@ def test_epochs_in_best_json_have_weights(sweep_folder: Path) -> None:
     )
 
 
-def test_damaged_best_json_is_named(sweep_folder: Path) -> None:
-    write_best(sweep_folder, "0001-r0", '{"sst": ')
-    with pytest.raises(ValueError, match=r"^\S+/trials/0001-r0/checkpoint/best\.json: truncated or damaged: "):
-        read_pool([sweep_folder], TASKS["sst"])
-
-
-def test_one_candidate_and_one_example_make_a_pool(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
-    write_part(write_small_sweep(tmp_path, {0: 1}), "0000-r0", 1, ["only"], [3.0])
-    pool = read_pool([tmp_path], TASKS["sst"])
-    assert (pool.ids, pool.labels.tolist(), pool.values.tolist()) == (("only",), [3.0], [[False]])
-    np.testing.assert_allclose(pool.outputs, np.full((1, 1, 5), 0.2))
-    assert (all_margins(pool) == np.zeros((1, 4, 1))).all()
-
-
 @pytest.mark.parametrize("kept", [[3, 0], np.array([5])])
 def test_subset_of_a_pool_keeps_its_order_and_clears_its_caches(
     sweep_folder: Path, kept: list[int] | npt.NDArray[np.intp]
@@ -205,13 +168,6 @@ def test_subset_of_a_pool_keeps_its_order_and_clears_its_caches(
     assert part.digests == tuple(pool.digests[number] for number in numbers)
     np.testing.assert_array_equal(part.outputs, pool.outputs[numbers])
     assert part.trial_numbers.tolist() == list(range(len(numbers)))
-
-
-def test_equal_trial_ids_of_two_sweeps_are_different_trials(sweep_folder: Path) -> None:
-    pool = read_pool([sweep_folder], TASKS["sst"])
-    candidates = [("a", "0"), ("a", "1"), ("b", "0"), ("a", "0")]
-    named = [Candidate(sweep=sweep, trial=trial, epoch=1, number=0) for sweep, trial in candidates]
-    assert replace(pool, candidates=tuple(named)).trial_numbers.tolist() == [0, 1, 2, 0]
 
 
 @pytest.mark.parametrize(("trial", "epoch", "is_missing"), [(*KEYS[0], True), (*KEYS[3], True), (*KEYS[3], False)])
@@ -235,15 +191,6 @@ def test_a_trial_whose_predictions_are_lost_is_left_out_and_named(
     assert name == f"trial {trial} of {sweep_folder}"
     assert ("missing" if is_missing else f"{path}: truncated or damaged") in reason
     assert reason.endswith("--resume")
-
-
-def test_predictions_that_are_all_lost_are_an_error(sweep_folder: Path) -> None:
-    for trial, epoch in KEYS:
-        report = build_report(epoch)
-        write_epoch(sweep_folder, trial, replace(report, predictions=report.predictions[1:]))
-    rule = "the predictions of some trial for sst-dev must be readable"
-    with pytest.raises(ValueError, match=f"^{rule}, got trial 0000-r0 of "):
-        read_pool([sweep_folder], TASKS["sst"])
 
 
 @pytest.mark.parametrize("change", ["another id", "another label", "no label", "a row less", "another order"])
@@ -274,11 +221,6 @@ def test_sweep_without_candidates_is_named(sweep_folder: Path, make_record: Make
     line = f"there must be a trial that was scored on sst-dev and has not failed, got none in {sweep_folder}"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         read_pool([sweep_folder], TASKS["sst"])
-
-
-def test_repeated_sweep_is_refused(sweep_folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"^each sweep must be named once, got \['"):
-        read_pool([sweep_folder, sweep_folder.as_uri()], TASKS["sst"])
 
 
 def test_tasks_of_sweeps_are_those_that_sweep_json_defines(tmp_path: Path) -> None:
@@ -343,11 +285,6 @@ def kept_indices(pool: Pool, kept: Collection[int]) -> list[int]:
     return [marked.candidates.index(candidate) for candidate in without_copies(marked).candidates]
 
 
-def test_pool_without_copies_is_unchanged() -> None:
-    pool = build_pool(TASKS["sst"], [0.5] * 6, num_epochs=2)
-    assert without_copies(pool) is pool
-
-
 @each_task
 def test_first_of_copies_across_trials_is_kept(task: Task) -> None:
     pool = repeated(task, [2, 0, 2, 1, 0, 2, 3])
@@ -369,10 +306,3 @@ def test_first_of_copies_across_trials_is_kept(task: Task) -> None:
 def test_first_copy_with_weights_is_kept(kept: Collection[int], left: list[int]) -> None:
     pool = repeated(TASKS["sts"], [0, 1, 0, 2, 0])
     assert kept_indices(pool, kept) == left
-
-
-def test_nearly_equal_candidates_are_kept() -> None:
-    pool = repeated(TASKS["sts"], [0, 0])
-    outputs = pool.outputs.copy()
-    outputs[1, 7] = np.nextafter(outputs[1, 7], np.float32(5))
-    assert without_copies(replace(pool, outputs=outputs)).candidates == pool.candidates

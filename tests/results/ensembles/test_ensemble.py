@@ -1,11 +1,7 @@
-"""An ensemble is the weighted mean of its members' outputs, calibrated or not."""
-
-from dataclasses import replace
-from typing import Any
+"""An ensemble is the weighted mean of its members' outputs."""
 
 import numpy as np
 import pytest
-from scipy.special import expit, softmax
 
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
@@ -13,14 +9,10 @@ from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import (
     Ensemble,
     ensemble_outputs,
-    equal_ensemble,
     score_rows,
     weighted_ensemble,
 )
 from results.ensembles.outputs import outputs_of
-from results.stats.resampling import Floats
-
-CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 
 
 def build_pool(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -> Pool:
@@ -30,32 +22,8 @@ def build_pool(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -
         candidates=tuple(Candidate(sweep="a", trial=str(n), epoch=1, number=n) for n in range(candidates)),
         ids=tuple(map(str, range(rows))),
         labels=np.random.default_rng((seed, 1)).integers(0, int(task.label_range[1]) + 1, rows).astype(np.float64),
-        outputs=outputs_of(task, draw_logits(task, candidates, rows, seed)),
+        outputs=outputs_of(task, 2 * np.random.default_rng(seed).normal(size=(candidates, rows, task.num_logits))),
     )
-
-
-def draw_logits(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -> Floats:
-    """Logits of `build_pool`, (candidates, rows, num_logits)."""
-    return 2 * np.random.default_rng(seed).normal(size=(candidates, rows, task.num_logits))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"members": (), "weights": ()},
-        {"members": (1, 1)},
-        {"weights": (1.1, -0.1)},
-        {"weights": (0.5, 0.4)},
-        {"temperatures": (2.0,)},
-    ],
-)
-def test_members_are_unique_and_weights_sum_to_1(changes: dict[str, Any]) -> None:
-    fields: dict[str, Any] = {"members": (1, 2), "weights": (0.25, 0.75)}
-    Ensemble(**fields, temperatures=(0.5, 2.0))
-    Ensemble(**{**fields, "weights": (0.0, 1.0)})
-    Ensemble(members=(3,), weights=(1.0,))
-    with pytest.raises(AssertionError):
-        Ensemble(**{**fields, **changes})
 
 
 def test_largest_weights_keep_their_order_and_sum_to_1() -> None:
@@ -74,26 +42,6 @@ def test_ensemble_output_is_weighted_mean(task: Task) -> None:
     found = ensemble_outputs(pool, ensemble, rows)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("task", [CLASSES, BINARY])
-def test_member_logits_are_divided_by_temperatures_before_averaging(task: Task) -> None:
-    pool, rows, members, temperatures = build_pool(task), np.array([5, 3, 59, 0]), [3, 0, 2], (0.5, 1.0, 4.0)
-    ensemble = Ensemble(members=tuple(members), weights=(0.5, 0.125, 0.375), temperatures=temperatures)
-    logits = draw_logits(task)[members][:, rows] / np.array(temperatures)[:, None, None]
-    probs = softmax(logits, axis=-1) if task is CLASSES else 2 * expit(logits) - 1
-    found = ensemble_outputs(pool, ensemble, rows)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, np.average(probs, axis=0, weights=ensemble.weights), atol=1e-5)
-    plain = ensemble_outputs(pool, replace(ensemble, temperatures=None), rows)
-    assert np.abs(found - plain).max() > 0.05
-
-
-def test_regression_outputs_ignore_temperatures() -> None:
-    pool, plain = build_pool(REGRESSION), equal_ensemble(np.arange(4))
-    hot = replace(plain, temperatures=(0.1, 1.0, 5.0, 20.0))
-    found, expected = (ensemble_outputs(pool, one, np.arange(60)) for one in (hot, plain))
-    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("task", TASKS.values())

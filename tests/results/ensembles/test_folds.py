@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results.ensembles.folds import LEAST_ROWS, assign_folds, count_folds, iter_folds
+from results.ensembles.folds import LEAST_ROWS, assign_folds, count_folds
 from results.stats.resampling import Floats
 
 
@@ -40,23 +40,11 @@ def test_each_fold_has_one_example_per_quantile_of_real_labels() -> None:
     assert len(set(ranked[100:])) == 3
 
 
-def test_generator_gives_other_folds_at_each_call() -> None:
-    labels, generator = draw_labels(200, 5), np.random.default_rng(3)
-    first, second = (assign_folds(labels, 5, generator) for _ in range(2))
-    assert 0.1 < (first == second).mean() < 0.3
-
-
 def test_every_example_is_equally_likely_in_every_fold() -> None:
     labels, generator = draw_labels(23, 3), np.random.default_rng(0)
     drawn = np.stack([assign_folds(labels, 5, generator) for _ in range(4000)])
     shares = np.stack([(drawn == fold).mean(axis=0) for fold in range(5)])
     np.testing.assert_allclose(shares, 0.2, atol=0.03)  # standard error .006
-
-
-def test_as_many_folds_as_examples_are_allowed() -> None:
-    folds = assign_folds(draw_labels(7, 2), 7, np.random.default_rng(0))
-    assert sorted(folds) == list(range(7))
-    assert sorted(assign_folds(np.array([1.0, 0.0]), 2, np.random.default_rng(0))) == [0, 1]
 
 
 @pytest.mark.parametrize(("num_folds", "rows"), [(1, 7), (8, 7), (2, 1)])
@@ -67,26 +55,11 @@ def test_fewer_than_two_folds_or_more_than_examples_are_refused(num_folds: int, 
         assign_folds(np.zeros(rows), num_folds, np.random.default_rng(0))
 
 
-def test_each_fold_is_paired_with_its_complement() -> None:
-    pairs = [(outside.tolist(), inside.tolist()) for outside, inside in iter_folds(np.array([1, 0, 2, 1, 0]))]
-    assert pairs == [([0, 2, 3], [1, 4]), ([1, 2, 4], [0, 3]), ([0, 1, 3, 4], [2])]
-
-
-@pytest.mark.parametrize(("num_rows", "count"), [(2, 2), (5, 5), (6, 5)])
-def test_accuracy_has_the_given_folds_or_as_many_as_examples(num_rows: int, count: int) -> None:
-    assert count_folds(TASKS["sst"], num_rows, 5) == count_folds(TASKS["qqp"], num_rows, 5) == count
-
-
 @pytest.mark.parametrize(
     ("num_rows", "count"), [(2, 2), (13, 2), (3 * LEAST_ROWS - 1, 2), (3 * LEAST_ROWS, 3), (50, 5), (1000, 5)]
 )
 def test_correlation_has_only_folds_with_enough_examples(num_rows: int, count: int) -> None:
     assert count_folds(TASKS["sts"], num_rows, 5) == count
-
-
-def test_number_of_folds_below_2_is_not_raised() -> None:
-    assert count_folds(TASKS["sts"], 100, 1) == 1
-    assert count_folds(TASKS["sts"], 1, 5) == 1
 
 
 GROUP_SIZES = {"pairs": [2] * 40, "mixed": [30, 9, 9, 4, *[3] * 7, *[2] * 20, *[1] * 60], "large": [90, *[1] * 40]}
@@ -111,19 +84,6 @@ def test_mean_labels_of_groups_are_spread_alike() -> None:
     ranked = folds[labels.argsort(kind="stable")][::2]
     for start in range(0, 200, 5):
         assert sorted(ranked[start : start + 5]) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("rows", [53])
-def test_folds_of_single_examples_are_those_of_examples(rows: int) -> None:
-    """As they were dealt when all examples counted as independent."""
-    labels, generator, num_folds = draw_labels(rows, 5), np.random.default_rng(4), 4
-    order = np.lexsort((generator.random(rows), labels))
-    runs = [np.arange(num_folds)] * (rows // num_folds)
-    whole = generator.permuted(np.stack(runs), axis=1).ravel()
-    expected = np.empty(rows, dtype=int)
-    expected[order] = [*whole, *generator.permutation(num_folds)[: rows % num_folds]]
-    for groups in (None, np.arange(rows) * 3):
-        np.testing.assert_array_equal(assign_folds(labels, num_folds, np.random.default_rng(4), groups), expected)
 
 
 def test_the_rarest_of_several_labels_is_spread_over_folds() -> None:

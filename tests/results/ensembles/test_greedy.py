@@ -13,7 +13,6 @@ from tests.results.selection.plain_selection import (
     all_margins,
     all_rows,
     counts_of,
-    plain_score,
     select_as_in_paper,
 )
 
@@ -69,17 +68,6 @@ def test_bagged_selection_averages_the_ensembles_of_the_bags(task: Task) -> None
     np.testing.assert_allclose(counts_of(pool, choose_greedy(pool, all_rows(pool), settings)), expected, atol=1e-12)
 
 
-def test_greedy_selection_adds_a_weak_complementary_member() -> None:
-    labels = np.ones(10)
-    good, repair, other = np.full(10, 0.2), np.full(10, -0.1), np.full(10, 0.1)
-    good[:3], repair[:3] = -0.2, 0.9
-    other[:4] = -0.9
-    pool = pool_of(BINARY, np.stack([good, other, repair]), labels)
-    chosen = choose_greedy(pool, all_rows(pool), NO_BAGS)
-    assert set(chosen.members) == {0, 2}
-    assert plain_score(pool, chosen) == 1
-
-
 def test_bags_are_random_subsets_in_order() -> None:
     assert [bag.tolist() for bag in draw_bags(4, 0, np.random.default_rng(0))] == [[0, 1, 2, 3]]
     bags = draw_bags(9, 40, np.random.default_rng(0))
@@ -87,11 +75,6 @@ def test_bags_are_random_subsets_in_order() -> None:
     assert all((np.diff(bag) > 0).all() for bag in bags)
     assert set(np.concatenate(bags)) == set(range(9))
     assert len({tuple(bag) for bag in bags}) > 20
-
-
-@pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (4, 3), (100, 75)])
-def test_bag_is_never_empty(num_candidates: int, size: int) -> None:
-    assert [len(bag) for bag in draw_bags(num_candidates, 2, np.random.default_rng(0))] == [size, size]
 
 
 def test_greedy_selection_considers_only_the_best_trials() -> None:

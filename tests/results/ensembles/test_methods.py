@@ -1,4 +1,4 @@
-"""The table of selection methods is complete; no method is further off the labels of a regression than one model."""
+"""Own selection methods join the table; no method is further off the labels of a regression than one model."""
 
 from dataclasses import replace
 
@@ -11,20 +11,16 @@ from mtlib.tasks import TASKS
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs
 from results.ensembles.methods import (
-    COMMAND_LINE_METHODS,
     SELECTION_METHODS,
-    TITLES,
-    method_lines,
     methods_for,
     with_own,
 )
 from results.ensembles.selection_method import Settings
-from results.ensembles.temperature import calibrated
 from results.selection.select_ensemble import automatic_method
 from tests.one_line_error import one_line_error
 from tests.results.ensembles.simulated_pools import pool_of
 
-METHODS = {**methods_for(), "auto": automatic_method(methods_for()), "calibrated": calibrated(methods_for()["greedy"])}
+METHODS = {**methods_for(), "auto": automatic_method(methods_for())}
 
 
 def grades(metric: str) -> Pool:
@@ -59,26 +55,12 @@ def test_no_method_is_further_off_the_labels_of_a_regression_than_the_best_singl
     assert np.abs(chosen).mean() <= np.abs(single).mean() + 2 * noise_of_size
 
 
-def test_all_methods_are_tried_where_none_is_requested() -> None:
-    assert list(methods_for()) == list(SELECTION_METHODS)
-
-
 @pytest.mark.parametrize(
     ("requested", "found"),
     [("greedy", ["single", "greedy"]), ("single", ["single"]), ("one_model", ["single"])],
 )
 def test_requested_method_is_listed_with_the_best_single(requested: str, found: list[str]) -> None:
     assert methods_for(requested) == {name: SELECTION_METHODS[name].choose for name in found}
-
-
-def test_every_method_has_a_title() -> None:
-    assert set(TITLES) >= {*SELECTION_METHODS, "auto"}
-    assert len(set(TITLES.values())) == len(TITLES)
-
-
-def test_help_has_a_line_for_every_method() -> None:
-    lines = method_lines().splitlines()
-    assert [line.split()[0] for line in lines] == list(COMMAND_LINE_METHODS)
 
 
 OWN = """\

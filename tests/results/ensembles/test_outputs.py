@@ -1,4 +1,4 @@
-"""Outputs are probabilities as in scipy, with or without a temperature, and can be averaged."""
+"""Outputs are probabilities as in scipy, and can be averaged."""
 
 from dataclasses import replace
 
@@ -15,7 +15,6 @@ from results.ensembles.outputs import (
     outputs_of,
     predictions_of,
     probabilities_of,
-    tempered,
     values_behind,
     values_of,
 )
@@ -26,8 +25,6 @@ CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 WITH_CLASSES = (CLASSES, BINARY)
 
 Logits = npt.NDArray[np.float32]
-
-each_temperature = pytest.mark.parametrize("temperature", [0.25, 3.0])
 
 
 def draw(task: Task, candidates: int = 3, rows: int = 200, seed: int = 0) -> tuple[Logits, Floats]:
@@ -74,43 +71,6 @@ def test_logits_of_class_outputs_are_recovered_up_to_a_constant_per_row() -> Non
     np.testing.assert_allclose(found, log_softmax(logits.astype(np.float64), axis=-1), atol=1e-6)
 
 
-@pytest.mark.filterwarnings("error")
-def test_logits_of_certainty_are_limited_by_single_precision() -> None:
-    found = logits_behind(BINARY, [[1.0], [-1.0], [0.0]])
-    assert found[:, 0].tolist() == pytest.approx([17.3287, -17.3287, 0], abs=1e-4)
-    below = np.nextafter(np.float32(1), np.float32(0))
-    assert found[0] == logits_behind(BINARY, [below]) > logits_behind(BINARY, [np.nextafter(below, np.float32(0))])
-    found = logits_behind(CLASSES, [1.0, 0.0, 0.0, 1e-44, 0.0])
-    assert found.tolist() == pytest.approx([0, -103.279, -103.279, -101.333, -103.279], abs=0.1)
-
-
-@each_temperature
-def test_tempered_class_outputs_are_the_softmax_of_logits_over_temperature(temperature: float) -> None:
-    logits, _ = draw(CLASSES)
-    found = tempered(CLASSES, outputs_of(CLASSES, logits), temperature)
-    expected = softmax(logits.astype(np.float64) / temperature, axis=-1)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-12)
-
-
-@each_temperature
-def test_tempered_binary_outputs_are_the_sigmoid_of_logits_over_temperature(temperature: float) -> None:
-    logits, _ = draw(BINARY)
-    found = tempered(BINARY, outputs_of(BINARY, logits), temperature)
-    np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64) / temperature) - 1, atol=1e-4)
-
-
-def test_regression_has_no_temperature() -> None:
-    assert tempered(REGRESSION, [[0.0], [2.25], [5.0]], 0.25).tolist() == [[0.0], [2.25], [5.0]]
-
-
-@pytest.mark.parametrize("task", WITH_CLASSES)
-def test_each_candidate_may_have_its_own_temperature(task: Task) -> None:
-    outputs = outputs_of(task, draw(task, candidates=2)[0])
-    found = tempered(task, outputs, np.array([0.5, 2.0])[:, None, None])
-    np.testing.assert_array_equal(found[0], tempered(task, outputs[0], 0.5))
-    np.testing.assert_array_equal(found[1], tempered(task, outputs[1], 2.0))
-
-
 @pytest.mark.parametrize("task", WITH_CLASSES)
 def test_largest_logits_give_finite_outputs(task: Task) -> None:
     limit = float(np.finfo(np.float32).max)
@@ -120,18 +80,6 @@ def test_largest_logits_give_finite_outputs(task: Task) -> None:
         probabilities = probabilities_of(task, outputs_of(task, logits))
         assert np.isfinite(probabilities).all()
         np.testing.assert_allclose(probabilities.sum(-1), 1, rtol=1e-6)
-
-
-@pytest.mark.parametrize("task", TASKS.values())
-def test_nan_logits_give_nan_outputs(task: Task) -> None:
-    outputs = outputs_of(task, np.full((2, task.num_logits), np.nan))
-    assert np.isnan(outputs).all()
-    assert np.isnan(tempered(task, outputs, 2.0)).all()
-
-
-def test_likeliest_class_is_predicted_and_the_first_of_equals() -> None:
-    outputs = [[0.1, 0.4, 0.2, 0.2, 0.1], [0.1, 0.1, 0.3, 0.2, 0.3], [0.2] * 5]
-    assert predictions_of(CLASSES, outputs).tolist() == [1, 2, 0]
 
 
 def test_label_1_is_predicted_where_likelier_and_label_0_at_a_tie() -> None:
@@ -177,15 +125,6 @@ def test_class_margins_are_differences_to_each_other_class() -> None:
             probs = outputs[candidate, row]
             expected = sorted(probs[right] - probs[other] for other in range(5) if other != right)
             np.testing.assert_array_equal(np.sort(found[candidate, :, row]), expected)
-
-
-def test_binary_margin_is_the_difference_of_the_labels_probabilities() -> None:
-    outputs = np.array([[[0.6], [0.6], [-0.25], [-0.25]]], dtype=np.float32)
-    found = margins_of(BINARY, outputs, [1, 0, 1, 0])
-    np.testing.assert_allclose(found, [[[0.6, -0.6, -0.25, 0.25]]])
-    probs = probabilities_of(BINARY, outputs[0])
-    np.testing.assert_allclose(found[0, 0, 0], probs[0, 1] - probs[0, 0], rtol=1e-6)
-    assert found.dtype == np.float32
 
 
 @pytest.mark.parametrize("metric", ["micro_f1", "average_precision", "accuracy"])

@@ -18,7 +18,7 @@ from results.ensembles.stacking import (
     mixture,
     right_probabilities,
 )
-from tests.results.ensembles.simulated_pools import SEVERAL, build_pool, pool_of
+from tests.results.ensembles.simulated_pools import SEVERAL, build_pool
 from tests.results.selection.plain_selection import all_rows, mixture_loss, optimal_mixture, plain_score
 
 Floats = npt.NDArray[np.float64]
@@ -66,14 +66,6 @@ def test_iterations_are_close_to_the_optimum(shrinkage: float, share: float, see
         for weights in (mixture(probs, [shrinkage])[0], optimal_mixture(probs, shrinkage), np.full(4, 0.25))
     )
     assert best - 1e-9 <= found < best + share * (equal - best)
-
-
-def test_mixture_of_two_matches_the_quadratic_solution() -> None:
-    """With p = (a, b) on n rows and (b, a) on m, the likelihood is highest at w = (n a - m b) / ((n + m) (a - b))."""
-    a, b, first, second = 0.9, 0.2, 60, 40
-    probs = np.array([[a] * first + [b] * second, [b] * first + [a] * second])
-    expected = (first * a - second * b) / ((first + second) * (a - b))
-    np.testing.assert_allclose(mixture(probs, [0.0])[0], [expected, 1 - expected], atol=1e-6)
 
 
 def test_rows_with_probability_zero_change_no_weight() -> None:
@@ -128,11 +120,3 @@ def test_shrinkage_matches_an_exhaustive_search_over_folds(task: Task, seed: int
     members = best_candidates(pool, all_rows(pool))[: FAST.max_models]
     (weights,) = fit_weights(pool, members, all_rows(pool), [shrinkage])
     assert choose_weights(pool, all_rows(pool), FAST) == weighted_ensemble(members, weights, FAST.max_models)
-
-
-def test_ties_go_to_the_strongest_shrinkage() -> None:
-    pool = build_pool(CLASSES, [3.0, 4.0, 2.0], num_rows=40, correlation=1.0)
-    sure = pool_of(
-        CLASSES, np.stack([np.eye(5)[pool.labels.astype(int)] * (1 - n / 9) + n / 45 for n in (3, 2, 1)]), pool.labels
-    )
-    assert choose_weights(sure, all_rows(sure), FAST).weights == pytest.approx((1 / 3,) * 3)

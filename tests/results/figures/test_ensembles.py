@@ -1,4 +1,4 @@
-"""Scores of a selection's methods, their intervals, and the Pareto front."""
+"""Scores of a selection's methods, and their intervals."""
 
 from dataclasses import replace
 
@@ -6,19 +6,13 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results.figures.draw import is_empty
-from results.figures.ensembles import expected_scores, pareto_front, selection_methods
-from results.records.selection import Selection, TradeOff
-from tests.results.figures.conftest import ends_of, panel_of, panels_of, points_of
+from results.figures.ensembles import expected_scores, selection_methods
+from results.records.selection import Selection
+from tests.results.figures.conftest import ends_of, panel_of, panels_of
 from tests.results.records.test_selection import build_score, build_selection, build_task
 
 RMSE = {"sts": replace(TASKS["sts"], metric="rmse")}
 NAMES = ["best single model", "mean of the best k (chosen)"]
-
-
-def trade_off(num_models: int, score: float, *, is_best: bool, name: str = "topk") -> TradeOff:
-    return TradeOff(
-        name=name, max_models=10, num_models=num_models, cross_fitted=score, standard_error=0.01, is_best=is_best
-    )
 
 
 def of_rmse() -> Selection:
@@ -27,8 +21,7 @@ def of_rmse() -> Selection:
         build_score("single", -0.9, in_sample=-0.8, interval=(-1.0, -0.85)),
         build_score("topk", -0.7, in_sample=-0.6, interval=(-0.75, -0.5), lead=0.2, lead_interval=(0.1, 0.3)),
     )
-    offs = (trade_off(1, -0.9, is_best=True), trade_off(5, -0.7, is_best=True))
-    return build_selection(tasks={"sts": build_task(methods=scores, trade_offs=offs)}, definitions=RMSE)
+    return build_selection(tasks={"sts": build_task(methods=scores)}, definitions=RMSE)
 
 
 def test_methods_have_their_scores_and_intervals_with_the_automatic_choice_last() -> None:
@@ -41,7 +34,7 @@ def test_methods_have_their_scores_and_intervals_with_the_automatic_choice_last(
     assert ends_of(expected)[:2] == [pytest.approx((0.4, 0.6)), pytest.approx((0.45, 0.65))]
 
 
-def test_low_ends_of_an_error_are_low_and_its_front_falls() -> None:
+def test_low_ends_of_an_error_are_low() -> None:
     expected = panel_of(selection_methods(of_rmse())).named("expected score")
     assert expected["x"] == [0.9, 0.7]
     assert ends_of(expected) == [pytest.approx((0.85, 1.0)), pytest.approx((0.5, 0.75))]
@@ -50,26 +43,10 @@ def test_low_ends_of_an_error_are_low_and_its_front_falls() -> None:
         "dev score 0.600",
         "lead over the best single model -0.200 (-0.300 to -0.100)",
     ]
-    assert points_of(panel_of(pareto_front(of_rmse())).named("Pareto front")) == [(1, 0.9), (5, 0.7)]
 
 
-def test_pareto_front_joins_the_best_by_number_of_models() -> None:
-    offs = (
-        trade_off(8, 0.6, is_best=True),
-        trade_off(1, 0.5, is_best=True),
-        trade_off(4, 0.45, is_best=False, name="greedy"),
-    )
-    tasks = {"sst": build_task(trade_offs=offs), "sts": build_task()}
-    front, points = panel_of(pareto_front(build_selection(tasks=tasks))).traces
-    assert (points_of(front), front["line"]["shape"]) == ([(1, 0.5), (8, 0.6)], "hv")
-    assert points_of(points) == [(8, 0.6), (1, 0.5), (4, 0.45)]
-    assert panel_of(pareto_front(build_selection(tasks=tasks))).x["dtick"] == 1
-    assert ends_of(points, "y") == [pytest.approx(own) for own in ((0.59, 0.61), (0.49, 0.51), (0.44, 0.46))]
-
-
-def test_selection_without_tasks_or_trade_offs_has_empty_figures() -> None:
+def test_selection_without_tasks_has_empty_figures() -> None:
     assert is_empty(selection_methods(build_selection(tasks={})))
-    assert is_empty(pareto_front(build_selection()))
     assert is_empty(expected_scores({"mine": build_selection(tasks={})}))
 
 

@@ -17,7 +17,7 @@ from results.page.content import Page
 from results.page.sections import make_section
 from results.page.write import build_page, inputs_of
 from results.records.epochs import write_epoch
-from results.records.selection import TradeOff, write_selection
+from results.records.selection import write_selection
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
 from results.sweep import Sweep, load_sweep
@@ -39,7 +39,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
 METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
-NEEDS_SELECTION = ("methods", "pareto")
+NEEDS_SELECTION = ("methods",)
 NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published", "comparable_study", "require_score")
 FIGURES = [
     (name, arguments) for name in METHODS if name not in NOT_OF_ANY_SWEEP for arguments in ARGUMENTS.get(name, [{}])
@@ -77,8 +77,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         assert report.overall is not None
         records.append(replace(record, best={**record.best, "overall": report.overall}))
     write_search(folder, records)
-    limit = TradeOff(name="topk", max_models=9, num_models=2, cross_fitted=0.5, standard_error=0.1, is_best=True)
-    write_selection(folder, build_selection(tasks={"sst": build_task(trade_offs=(limit,))}))
+    write_selection(folder, build_selection(tasks={"sst": build_task()}))
     return load_sweep(folder)
 
 

@@ -1,11 +1,11 @@
-"""Failed and unfinished trials are named with the command that goes on, and uneven budgets are noted."""
+"""Failed and unfinished trials are named with the command that goes on."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from results.health.trials import NOT_FINITE, failed_trials, uneven_budgets, unfinished_trials
+from results.health.trials import failed_trials, unfinished_trials
 from tests.results.conftest import build_record
 from tests.results.health.given import only, sweep_of
 
@@ -40,13 +40,6 @@ def test_trials_that_diverged_get_other_advice(reason: str) -> None:
     assert (found.advice.startswith("lower the learning rate"), found.command) == (True, "")
 
 
-@pytest.mark.parametrize(
-    "reason", ["the tenant is over its quota", "no module named nanochat", "/data/nan/sst.csv is missing", "nan-a.bin"]
-)
-def test_words_and_paths_that_contain_nan_are_no_divergence(reason: str) -> None:
-    assert NOT_FINITE.search(reason) is None
-
-
 def test_running_sweep_is_resumed_only_once_it_has_stopped() -> None:
     records = [build_record(0, status="failed"), build_record(1, status="running"), build_record(2, status="queued")]
     for stopped in (None, STOPPED):
@@ -57,9 +50,3 @@ def test_running_sweep_is_resumed_only_once_it_has_stopped() -> None:
         assert failed.advice.startswith("once the sweep has stopped") is (stopped is None)
         assert failed.command.endswith("--retry-failed")
     assert list(unfinished_trials(sweep_of(records[:1]))) == []
-
-
-@pytest.mark.parametrize(("steps", "num_found"), [(30, 0), (31, 0), (32, 1)])
-def test_uneven_budgets_of_finished_trials_are_noted(steps: int, num_found: int) -> None:
-    records = [build_record(0), build_record(1, steps=steps), build_record(2, status="pruned", steps=5)]
-    assert len(list(uneven_budgets(sweep_of(records)))) == num_found

@@ -36,11 +36,6 @@ def test_facts_are_those_of_the_sweep_and_the_epoch(sweep_folder: Path) -> None:
         assert facts.versions == {"python": "3.12.1", "torch": "2.9", "sources": "f00-changed"}
 
 
-def test_trial_without_curves_has_no_scores_and_its_records_steps(sweep_folder: Path) -> None:
-    facts = trial_card_facts({}, open_folder(sweep_folder), build_record(7), "overall", 1, [build_record(7)])
-    assert (facts.scores, facts.steps, facts.data_fingerprint) == ({}, 30, "not recorded")
-
-
 def test_intervals_are_those_of_the_epochs_predictions(sweep_folder: Path) -> None:
     records = read_trials(sweep_folder)
     facts = trial_card_facts(INFO, open_folder(sweep_folder), records[1], "overall", 2, records)

@@ -93,20 +93,3 @@ def test_changed_rows_are_refused_where_fingerprints_are_recorded(
     frame.to_csv(data / "ids-sst-dev.csv", sep="\t", index=False)
     message = one_line_error(read_dev_table, sweep, "sst")
     assert message.startswith(f"rows of sst-dev must be those that {sweep} was scored on, got different rows in ")
-
-
-def test_repeated_id_is_allowed_where_all_rows_are_requested(tiny_folder: Path, tmp_path: Path) -> None:
-    data = shutil.copytree(tiny_folder, tmp_path / "data")
-    path = data / "ids-sst-dev.csv"
-    path.write_text(path.read_text().replace("sstdev4\t", "sstdev5\t"))
-    frame = pd.read_csv(path, sep="\t")
-    sweep, ids = sweep_of(tmp_path / "sweep", data), [str(name) for name in frame["id"]]
-    assert [own for (own,) in texts_of(sweep, "sst", ids)] == list(frame["sentence"])
-    message = one_line_error(texts_of, sweep, "sst", ids[:3])
-    assert "ids must be there once where rows are picked by them, got 1 twice" in message
-
-
-def test_task_that_no_trial_has_is_one_line(tiny_folder: Path, tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path / "sweep", tiny_folder)
-    message = one_line_error(read_dev_table, sweep, "sts")
-    assert message == f"there must be a trial that learns sts, got none in {sweep}"

@@ -58,14 +58,6 @@ def test_models_have_the_weights_and_configuration_of_their_trials(trained_folde
         assert loaded.name == f"trial {trial} of {trained_folder} at epoch {epoch}"
 
 
-@pytest.mark.parametrize(("is_there", "precision"), [(True, "bf16"), (False, "fp32")])
-def test_bf16_is_not_emulated(folder: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, precision: str) -> None:
-    rewrite(folder, (FIRST,), {"precision": "bf16"})
-    monkeypatch.setattr("mtlib.runtime.bf16.has_bf16", lambda **_words: is_there)
-    (loaded,) = load_models([member_of(folder, FIRST, "sts")], "sts", source_of(folder))
-    assert loaded.config.precision == precision
-
-
 def test_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[str] = []
     real = encoder.load_encoder

@@ -59,17 +59,11 @@ def plain_outputs(task: str, logits: Floats) -> Floats:
     return np.asarray(2 * expit(logits) - 1 if kind == "binary" else np.clip(logits, 0, 5))
 
 
-@pytest.mark.parametrize(
-    ("task", "temperatures"),
-    [*((task, (1.0, 1.0)) for task in TASKS), ("sst", (0.25, 3.0)), ("qqp", (0.25, 3.0))],
-)
-def test_ensemble_of_two_is_their_weighted_mean(
-    task: str, temperatures: tuple[float, float], trained_folder: Path, dev: dict[str, Table]
-) -> None:
-    pairs = list(zip((FIRST, SECOND), (0.75, 0.25), temperatures, strict=True))
-    members = [member_of(trained_folder, trial, task, weight, temperature=value) for trial, weight, value in pairs]
+@pytest.mark.parametrize("task", TASKS)
+def test_ensemble_of_two_is_their_weighted_mean(task: str, trained_folder: Path, dev: dict[str, Table]) -> None:
+    members = [member_of(trained_folder, FIRST, task, 0.75), member_of(trained_folder, SECOND, task, 0.25)]
     found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))
-    parts = [plain_outputs(task, recorded_logits(trained_folder, trial, task) / value) for trial, _, value in pairs]
+    parts = [plain_outputs(task, recorded_logits(trained_folder, trial, task)) for trial in (FIRST, SECOND)]
     assert np.abs(found - (0.75 * parts[0] + 0.25 * parts[1])).max() <= 1e-4
     assert np.abs(parts[0] - parts[1]).max() > 1e-3  # otherwise anything would pass
 
@@ -104,12 +98,6 @@ def test_each_model_reads_texts_behind_its_own_prefix(trained_folder: Path) -> N
     assert np.abs(predict_texts(both, texts) - expected).max() <= 1e-6
 
 
-@pytest.mark.parametrize("trial", [FIRST, SECOND])
-def test_blank_text_can_be_predicted(trial: str, trained_folder: Path) -> None:
-    predictor = load(trained_folder, "qqp", member_of(trained_folder, trial, "qqp"))
-    assert np.isfinite(predict_texts(predictor, [("", "")])).all()
-
-
 def test_only_one_chunk_is_read_ahead(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predicting, "MAX_CHUNK_ROWS", 4)
     num_read = 0
@@ -134,19 +122,11 @@ def test_long_texts_end_a_chunk_early(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(chunk) for chunk in iter_chunks(rows)] == [3, 2, 1]
 
 
-def test_uncalibrated_members_make_an_ensemble_without_temperatures() -> None:
-    members = [Member(sweep="a", trial=trial, epoch=1, weight=0.5) for trial in "bc"]
-    assert ensemble_of(members).temperatures is None
-    assert ensemble_of([members[0], replace(members[1], temperature=2.0)]).temperatures == (1.0, 2.0)
-
-
-def test_invalid_weights_and_temperatures_are_refused() -> None:
+def test_invalid_weights_are_refused() -> None:
     member = Member(sweep="a", trial="b", epoch=1, weight=0.5)
     for members, message in (
         ([member], "must sum to 1, got 0.5"),
         ([replace(member, weight=1.0), replace(member, weight=0.0)], "must be above 0, got 0.0"),
-        ([member, replace(member, temperature=0.0)], "temperatures of members must be above 0, got 0.0"),
-        ([replace(member, temperature=-2.0), member], "temperatures of members must be above 0, got -2.0"),
     ):
         with pytest.raises(ValueError, match=message):
             ensemble_of(members)

@@ -1,7 +1,6 @@
 """A progress bar on a terminal, nothing elsewhere."""
 
 import io
-import os
 from pathlib import Path
 
 import pytest
@@ -36,12 +35,3 @@ def test_bar_shows_the_part_that_has_been_read_and_the_rate(tmp_path: Path, monk
             on_rows(4096)
     shown = terminal.getvalue()
     assert all(text in shown for text in ("a.txt", "75%", "4,096 rows, 2,048 rows/s"))
-
-
-def test_rows_are_counted_where_the_size_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = terminal_of(monkeypatch)
-    reading, writing = os.pipe()
-    os.close(writing)
-    with open(reading, "rb") as pipe, show_rows(pipe, "standard input") as on_rows:  # noqa: PTH123
-        on_rows(12)
-    assert "12 rows, " in terminal.getvalue()

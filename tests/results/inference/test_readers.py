@@ -52,11 +52,6 @@ def test_rows_without_ids_are_numbered_and_blank_texts_keep_their_place(form: Fo
     assert [row.where for row in rows] == [f"x:{first}", f"x:{first + 1}"]
 
 
-def test_ids_are_text() -> None:
-    assert fields_of(read("id,text\n7e2,a\n007,b\n,c\n", "csv", ("text",))) == [("7e2", "a"), ("007", "b"), ("", "c")]
-    assert fields_of(read('{"id": 7, "text": 1.5}\n', "jsonl", ("text",))) == [("7", "1.5")]
-
-
 def test_mistakes_are_named_with_their_line() -> None:
     assert one_line_error(read, "id,sentence1,sentence2\na,b,c\nd,e\n", "csv").startswith("x:3: ")
     assert one_line_error(read, "id,text\na,b\n", "csv").startswith("x:1: column sentence1 is missing")
@@ -98,14 +93,6 @@ def test_reading_is_lazy(form: Format, first: bytes, line: bytes) -> None:
     for number in range(1000):
         assert next(rows).id == str(number)
         assert endless.taken <= len(first) + (number + 1) * len(line) + 4096
-
-
-def test_suffix_determines_the_format() -> None:
-    names = {"a.csv": "csv", "a.TSV": "tsv", "a.jsonl": "jsonl", "a.ndjson": "jsonl", "a.txt": "lines", "-": "lines"}
-    assert {name: find_format(name) for name in names} == names
-    message = one_line_error(find_format, "a.xlsx")
-    assert message.startswith("--input must end in .csv, .tsv, .jsonl, ")
-    assert message.endswith("got a.xlsx")
 
 
 def test_unreadable_file_is_one_line(tmp_path: Path) -> None:

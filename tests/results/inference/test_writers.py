@@ -6,11 +6,10 @@ import json
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from mtlib.tasks import TASKS
 from results.inference.readers import TextRow
-from results.inference.writers import find_output_format, format_header, format_rows
+from results.inference.writers import format_header, format_rows
 
 ROWS = [TextRow(where="x", id=name, texts=("a",)) for name in ("r0", 'a,"b"', "")]
 CLASSES = np.array([[0.1, 0.2, 0.3, 0.25, 0.15], [np.nan] * 5, [0, 0, 0, 0, 1]])
@@ -30,14 +29,6 @@ def test_csv_bytes() -> None:
     )
     assert format_header(TASKS["sts"], "csv") + format_rows(TASKS["sts"], "csv", ROWS, SCORES) == (
         'id,prediction\nr0,2.123457\n"a,""b""",\n,5.0\n'
-    )
-
-
-def test_json_lines_bytes() -> None:
-    assert format_header(TASKS["qqp"], "jsonl") + format_rows(TASKS["qqp"], "jsonl", ROWS, BINARY) == (
-        '{"id": "r0", "prediction": 1, "probability_1": 0.75}\n'
-        '{"id": "a,\\"b\\"", "prediction": null, "probability_1": null}\n'
-        '{"id": "", "prediction": 0, "probability_1": 0.333333}\n'
     )
 
 
@@ -64,12 +55,6 @@ def test_both_formats_are_equal_in_pandas() -> None:
     assert list(frame["id"]) == [row.id for row in rows]
     assert list(frame["prediction"]) == list(outputs.argmax(axis=1))
     assert np.abs(frame.iloc[:, 2:].to_numpy() - outputs).max() <= 5e-7
-
-
-def test_suffix_determines_the_format() -> None:
-    assert [find_output_format(name) for name in ("a.csv", "a.JSONL", "b/a.ndjson")] == ["csv", "jsonl", "jsonl"]
-    with pytest.raises(ValueError, match=r"--output must end in \.csv, \.jsonl, \.ndjson, got predictions"):
-        find_output_format("predictions")
 
 
 def test_several_labels_are_a_list_which_can_be_read_back() -> None:

@@ -189,16 +189,13 @@ def test_members_are_listed_with_their_weights(recorded_sweep: Sweep) -> None:
     assert table.rows[0] == ["SST", "mean of the best k", "0001-r0", "2", "0.750"]
     assert len(table.rows) == 6
     assert table.frame is not None
-    assert table.frame.iloc[0].tolist() == ["sst", "topk", str(recorded_sweep.path), "0001-r0", 2, 0.75, 1.0]
+    assert table.frame.iloc[0].tolist() == ["sst", "topk", str(recorded_sweep.path), "0001-r0", 2, 0.75]
 
 
-def test_members_of_several_sweeps_have_their_sweep_and_temperatures(recorded_sweep: Sweep, tmp_path: Path) -> None:
-    selection = pooled(recorded_sweep, tmp_path / "other")
-    first, second = selection.tasks["sst"].members
-    chosen = replace(selection.tasks["sst"], members=(first, replace(second, temperature=1.25)))
-    table = members_table(replace(selection, tasks={"sst": chosen}))
-    assert table.columns == ["task", "method", "sweep", "trial", "epoch", "weight", "temperature"]
-    assert table.rows[1] == ["SST", "mean of the best k", "other", "0002-r1", "1", "0.250", "1.250"]
+def test_members_of_several_sweeps_have_their_sweep(recorded_sweep: Sweep, tmp_path: Path) -> None:
+    table = members_table(pooled(recorded_sweep, tmp_path / "other"))
+    assert table.columns == ["task", "method", "sweep", "trial", "epoch", "weight"]
+    assert table.rows[1] == ["SST", "mean of the best k", "other", "0002-r1", "1", "0.250"]
     assert table.num_text_columns == 4
     same = members_table(pooled(recorded_sweep, tmp_path / "another" / "mine"))
     assert same.rows[1][2] == f"{tmp_path}/another/mine"  # both are called mine

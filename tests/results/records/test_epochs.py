@@ -52,19 +52,6 @@ def test_epoch_is_read_back_as_reported(tmp_path: Path, make_report: MakeReport)
     assert read_part(root, TRIAL, 2, "sst", "dev") is None
 
 
-def test_copied_file_is_an_epoch_of_the_trial_that_holds_it(tmp_path: Path, make_report: MakeReport) -> None:
-    write(tmp_path, make_report, 1)
-    target = tmp_path / epoch_path("0007-r1", 1)
-    target.parent.mkdir(parents=True)
-    target.write_bytes((tmp_path / epoch_path(TRIAL, 1)).read_bytes())
-    root = open_folder(tmp_path)
-    assert read_epoch(root, "0007-r1", 1) == read_epoch(root, TRIAL, 1)
-    table = read_part(root, "0007-r1", 1, "qqp", "dev")
-    assert table is not None
-    assert set(table["trial"].to_pylist()) == {"0007-r1"}
-    assert list_epochs(root) == {TRIAL: [1], "0007-r1": [1]}
-
-
 def test_curves_have_the_points_of_all_epochs(tmp_path: Path, make_report: MakeReport) -> None:
     write(tmp_path, make_report, 1, 2)
     curves = read_trial_curves(open_folder(tmp_path), TRIAL)

@@ -1,7 +1,5 @@
 """Files are written whole or not at all, and a damaged or foreign one is named in one line."""
 
-import errno
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from results.records.files import (
     find_sweep,
     read_json,
     read_parquet,
-    report_damage,
     write_json,
     write_parquet,
 )
@@ -79,11 +76,6 @@ def test_table_that_cannot_be_fetched_is_not_damaged(bucket: str, monkeypatch: p
         monkeypatch.setattr(PatientHandler, name, fail)
     with pytest.raises(OSError, match="NETWORK_CONNECTION"):
         read_parquet(root, "table.parquet", SCHEMA)
-
-
-def test_error_of_the_disk_is_not_reported_as_damage() -> None:
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)), report_damage("name"):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from results.records.epochs import epoch_path, epoch_rows, write_epoch
 from results.records.predictions import (
     find_lost,
     has_same_examples,
-    iter_predictions,
     labels_array,
     predicted_epochs,
     read_predictions,
@@ -63,24 +62,6 @@ def test_epochs_of_curves_are_those_with_predictions(sweep_folder: Path) -> None
     assert lost.keys() == {"0001-r0", "0002-r0"}
     assert "0001.parquet: truncated or damaged" in lost["0001-r0"]
     assert "sst-test at epoch 2" in lost["0002-r0"]
-
-
-def test_predictions_come_in_the_requested_order(tmp_path: Path) -> None:
-    for number, trial in enumerate("abc"):
-        write_sst(tmp_path, trial, 1, number + 0.5)
-    wanted = [("c", 1), ("b", 1), ("missing", 1), ("a", 1)]
-    found = iter_predictions(open_folder(tmp_path), "sst", "dev", wanted)
-    order = [(trial, table["logits"][0].as_py()[0]) for (trial, _), table in found]
-    assert order == [("c", 2.5), ("b", 1.5), ("a", 0.5)]
-
-
-def test_stacked_predictions_have_an_axis_for_trials(tmp_path: Path) -> None:
-    write_sst(tmp_path, "a", 1, 0.5)
-    write_sst(tmp_path, "b", 3, 1.5)
-    ids, labels, logits = stack_predictions(open_folder(tmp_path), "sst", "dev", [("b", 3), ("a", 1)])
-    assert ids == IDS
-    np.testing.assert_array_equal(labels, LABELS)
-    np.testing.assert_array_equal(logits, np.stack([np.full((3, 2), 1.5), np.full((3, 2), 0.5)]))
 
 
 @pytest.mark.parametrize("ids", [["a", "c", "b"], ["a", "b"]])

@@ -28,14 +28,6 @@ def test_best_have_further_replicates(make_record: MakeRecord) -> None:
     assert sorted(found.numbers) == [3]
 
 
-def test_none_are_the_best_where_none_or_all_have_further_replicates(make_record: MakeRecord) -> None:
-    some = [make_record(0), make_record(1), make_record(1, 1)]
-    for info in ({}, {"options": None}, {"options": {"replicate_best": None}}):
-        assert replicated_best(info, some) is None
-    assert replicated_best(CHOSEN, some[:2]) is None
-    assert replicated_best(CHOSEN, [*some, make_record(0, 1)]) is None
-
-
 @pytest.mark.slow
 def test_choosing_by_the_first_training_makes_no_false_differences() -> None:
     """8 of 40 equally good configurations, with all three of their trainings; 300 sweeps, 5 % would be 15."""

@@ -39,7 +39,6 @@ def build_task(**changes: Any) -> TaskSelection:
         "members": (Member(sweep="s3://mine", trial="0001-r0", epoch=2, weight=1.0),),
         "methods": (build_score("single"), build_score("topk", 0.55)),
         "num_examples": 400,
-        "examples": "abc",
         "num_candidates": 12,
         "num_trials": 4,
     }
@@ -81,16 +80,6 @@ def test_selection_is_read_back_as_written_and_replaced(selection: Selection, tm
     assert [path.name for path in (tmp_path / "new").iterdir()] == [SELECTION_FILE]
 
 
-def test_file_is_plain_json_with_exact_numbers(tmp_path: Path) -> None:
-    members = tuple(Member(sweep="a", trial="b", epoch=1, weight=weight) for weight in (0.1 + 0.2, 1 - (0.1 + 0.2)))
-    write_selection(tmp_path, build_selection(tasks={"sst": build_task(members=members)}))
-    tree = json.loads((tmp_path / SELECTION_FILE).read_text())
-    assert tree["version"] == 1
-    assert [member["weight"] for member in tree["tasks"]["sst"]["members"]] == [0.1 + 0.2, 1 - (0.1 + 0.2)]
-    assert [scores["scores"] for scores in tree["looks"]] == [EVALUATION.scores, {"sst": 0.25}]
-    assert "evaluations" not in tree
-
-
 def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
     for folder, reason in ((tmp_path, "it has no sweep.json"), (tmp_path / "gone", "it does not exist")):
         message = one_line_error(read_selection, folder)
@@ -102,9 +91,9 @@ def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ('{"version": 1', "truncated or damaged: "),
-        ('{"version": 2, "field_of_the_future": []}', "version must be 1, got 2"),
-        ("{}", "version must be 1, got none"),
+        ('{"version": 2', "truncated or damaged: "),
+        ('{"version": 3, "field_of_the_future": []}', "version must be 2, got 3"),
+        ("{}", "version must be 2, got none"),
     ],
 )
 def test_damaged_file_or_another_version_is_named(text: str, line: str, tmp_path: Path) -> None:
@@ -128,12 +117,6 @@ def test_invalid_value_is_named_with_its_path(key: str, value: Any, line: str, t
     set_in_tree(tree, key, value, open_groups=("tasks",))
     (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
     assert reading_error(tmp_path) == line
-
-
-def test_expected_score_is_that_of_the_selections_method() -> None:
-    tasks = build_selection().tasks
-    assert tasks["sst"].score == build_score("topk", 0.55)
-    assert tasks["sts"].score == build_score("auto", 0.52)
 
 
 @pytest.mark.parametrize(

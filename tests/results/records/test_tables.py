@@ -178,17 +178,6 @@ def test_old_caches_give_the_tables_of_today(folder: Path, make_report: MakeRepo
     assert [record.status for record in found.records] == ["interrupted", "pruned", "failed", "interrupted"]
 
 
-def test_caches_of_different_times_agree(folder: Path, make_report: MakeReport) -> None:
-    """A kill between the two files leaves one older than the other."""
-    write_caches(folder, [])
-    old = (folder / TRIALS_FILE).read_bytes()
-    write_epoch(folder, TRIALS[2], make_report(3))
-    write_caches(folder, [])
-    expected = read_sweep_tables(folder)
-    (folder / TRIALS_FILE).write_bytes(old)
-    assert_same(read_sweep_tables(folder), expected)
-
-
 def test_trials_without_a_folder_keep_their_row(folder: Path, make_record: MakeRecord) -> None:
     queued, last = make_record(1, 1, status="queued", epochs=0), make_record(10_000)
     write_caches(folder, [last, queued, make_record(0, status="failed"), make_record(9_999)])
@@ -258,10 +247,3 @@ def test_trials_of_a_cache_are_read_back_as_written(tmp_path: Path, make_record:
     frame = pd.read_parquet(tmp_path / TRIALS_FILE)
     assert frame["best_sst"].isna().tolist() == [False, False, True]
     assert frame["best_epoch_overall"].dtype == "int64"
-
-
-def test_sweep_without_trials_has_empty_tables(tmp_path: Path) -> None:
-    write_sweep(tmp_path, {})
-    write_caches(tmp_path, [])
-    found = read_sweep_tables(tmp_path)
-    assert (found.records, found.curves.num_rows, found.notes) == ((), 0, ())

@@ -103,28 +103,6 @@ def test_record_follows_from_the_folder(folder: Path, make_report: MakeReport) -
     assert found.best.keys() == {"sst", "qqp", "sts", "overall"}
 
 
-def test_trial_without_an_end_is_interrupted(folder: Path) -> None:
-    found = record(folder)
-    assert (found.status, found.epochs, found.wall_seconds, found.peak_memory_bytes) == ("interrupted", 3, 3.0, 7)
-
-
-def test_trial_without_an_epoch_has_no_scores(tmp_path: Path) -> None:
-    write_start(open_folder(tmp_path), START)
-    write_end(open_folder(tmp_path), TRIAL, TrialEnd(how="failed", error="no data"))
-    found = record(tmp_path)
-    assert (found.status, found.error, found.best, found.steps) == ("failed", "no data", {}, 0)
-    assert (found.checkpoint, found.shared_steps) == (None, 0)
-
-
-def test_first_of_equally_good_epochs_is_the_best(tmp_path: Path, make_report: MakeReport) -> None:
-    write_start(open_folder(tmp_path), START)
-    first = make_report(1)
-    for epoch in (1, 2):
-        points = tuple(replace(point, epoch=epoch) for point in first.points)
-        write_epoch(tmp_path, TRIAL, replace(first, epoch=epoch, points=points))
-    assert set(record(tmp_path).best_epoch.values()) == {1}
-
-
 @pytest.mark.parametrize(("how", "epochs"), [("pruned", 1), ("complete", 3)])
 def test_epochs_after_a_pruning_do_not_count(folder: Path, how: str, epochs: int) -> None:
     write_end(open_folder(folder), TRIAL, TrialEnd(how=how, epochs=1))

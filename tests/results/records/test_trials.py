@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from results.records.schemas import SCHEMA_VERSION
 from results.records.trials import (
     STATUSES,
     SWEEP_COPY,
@@ -36,11 +35,6 @@ def test_trial_survives_its_row(make_record: MakeRecord) -> None:
     assert message.startswith("status must be one of queued, ")
 
 
-def test_description_is_read_back_with_its_version(tmp_path: Path) -> None:
-    write_sweep(tmp_path / "sweep", {"name": "a", "packages": {"torch": "2"}})
-    assert read_sweep(tmp_path / "sweep") == {"schema_version": SCHEMA_VERSION, "name": "a", "packages": {"torch": "2"}}
-
-
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -62,12 +56,6 @@ def test_damaged_description_is_read_from_its_copy(tmp_path: Path, damage: Calla
     for name in (path, copy):
         name.write_text(damage(name.read_text()))
     assert one_line_error(read_sweep, tmp_path).startswith(f"{path}: {reason}")
-
-
-def test_description_of_another_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / SWEEP_FILE).write_text('{"schema_version": 1}')
-    message = one_line_error(read_sweep, tmp_path)
-    assert message == f"{tmp_path / SWEEP_FILE}: schema version must be {SCHEMA_VERSION}, got 1"
 
 
 def test_folder_that_is_no_sweep_is_named_with_the_reason(tmp_path: Path) -> None:

@@ -31,18 +31,9 @@ def write_configs(folder: Path, base: TrialConfig | None, *configs: TrialConfig)
     return str(folder)
 
 
-def test_base_is_the_trial_without_changes(tmp_path: Path) -> None:
-    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE)
-    assert find_base([sweep]).places == {(sweep, 1)}
-
-
 def test_seed_and_replicate_do_not_change_the_configuration(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE.override({"seed": 5, "replicate": 1}))
     assert find_base([sweep]).places == {(sweep, 1)}
-
-
-def test_sweep_without_a_recorded_base_has_none(tmp_path: Path) -> None:
-    assert find_base([write_configs(tmp_path, None, BASE)]).places == frozenset()
 
 
 def test_a_search_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path) -> None:
@@ -58,11 +49,6 @@ def test_base_is_that_of_the_first_sweep(tmp_path: Path) -> None:
     first = write_configs(tmp_path / "a", other, BASE)
     second = write_configs(tmp_path / "b", BASE, BASE, other, other.override({"seed": 9}))
     assert find_base([first, second]).places == {(second, 1), (second, 2)}
-
-
-def test_named_trial_is_the_base_with_its_replicates(tmp_path: Path) -> None:
-    sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
-    assert find_base([sweep], "0001-r0").places == {(sweep, 1)}
 
 
 def test_named_trial_stands_for_its_configuration_in_other_sweeps(tmp_path: Path) -> None:

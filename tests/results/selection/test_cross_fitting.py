@@ -14,7 +14,6 @@ from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.outputs import predictions_of
 from results.ensembles.selection_method import Choose, Settings
-from results.ensembles.stacking import choose_weights
 from results.selection.cross_fitting import (
     CHOICE_FACTOR,
     CrossFitted,
@@ -30,17 +29,10 @@ from tests.results.ensembles.simulated_pools import build_pool, pool_of
 from tests.results.selection.plain_selection import all_rows
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
-METHODS: dict[str, Choose] = {
-    "single": choose_single,
-    "best k": choose_best_k,
-    "weights": choose_weights,
-    "greedy": choose_greedy,
-}
 FAST = Settings(bags=2, num_steps=8, max_models=4)
 SKILLS = (0.3, 0.7, 0.5, 0.6)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
-each_method = pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 
 
 def recorded(method: Choose) -> tuple[Choose, list[tuple[Numbers, Ensemble]]]:
@@ -102,47 +94,6 @@ def test_cross_fitted_score_of_noise_is_at_chance(task: Task, method: Choose) ->
     assert optimism.mean() > 3 * optimism.std(ddof=1) / np.sqrt(16)
 
 
-def test_regression_score_is_pearson_per_fold_averaged_by_size() -> None:
-    pool = build_pool(REGRESSION, SKILLS, num_rows=53)
-    found = cross_fit(pool, choose_greedy, FAST, all_rows(pool), num_repeats=3)
-    scores, sizes = [], []
-    for values, folds in zip(found.values, found.folds, strict=True):
-        for fold in range(5):
-            rows = folds == fold
-            scores.append(pearsonr(values[rows], pool.labels[rows]).statistic)
-            sizes.append(rows.sum())
-    assert sorted(set(sizes)) == [10, 11]
-    assert found.score == pytest.approx(np.average(scores, weights=sizes), rel=1e-9)
-
-
-@each_task
-def test_equal_seeds_give_equal_scores_and_repeats_have_different_folds(task: Task) -> None:
-    pool = build_pool(task, SKILLS)
-    first, again, other = (
-        cross_fit(pool, choose_greedy, replace(FAST, seed=seed), all_rows(pool), num_repeats=2) for seed in (3, 3, 4)
-    )
-    np.testing.assert_array_equal(first.values, again.values)
-    np.testing.assert_array_equal(first.folds, again.folds)
-    assert (first.folds != other.folds).any()
-    assert (first.folds[0] != first.folds[1]).any()
-
-
-@each_task
-@each_method
-@pytest.mark.parametrize("num_rows", [2, 4])
-def test_few_examples_make_fewer_folds(task: Task, method: Choose, num_rows: int) -> None:
-    pool = build_pool(task, SKILLS)
-    found = cross_fit(pool, method, FAST, np.arange(num_rows))
-    assert sorted(set(found.folds[0])) == list(range(2 if task is REGRESSION else num_rows))
-    assert np.isfinite([found.score, found.standard_error]).all()
-
-
-@pytest.mark.parametrize(("num_rows", "num_folds"), [(1, 5), (10, 1)])
-def test_one_example_or_one_fold_is_refused(num_rows: int, num_folds: int) -> None:
-    with pytest.raises(ValueError, match="at least 2 folds"):
-        cross_fit(build_pool(BINARY, SKILLS), choose_single, replace(FAST, num_folds=num_folds), np.arange(num_rows))
-
-
 def build_fitted(task: Task, *, num_rows: int = 600, num_repeats: int = 1, seed: int = 0) -> CrossFitted:
     """Cross-fitted result of the best of three similar candidates."""
     pool = build_pool(task, [0.9, 0.9, 0.9], num_rows=num_rows, seed=seed)
@@ -157,15 +108,6 @@ def numeric_influences(values: Floats, labels: Floats) -> Floats:
     return np.asarray((weighted_pearson(counts, values[None], labels)[0] - whole) / step)
 
 
-@pytest.mark.parametrize("skill", [0.0, 0.5, 3.0])
-def test_influences_on_a_correlation_are_its_derivatives(skill: float) -> None:
-    pool = build_pool(REGRESSION, [skill], num_rows=40)
-    values = pool.values[0].astype(np.float64) ** 3
-    found = example_influences(REGRESSION, values, pool.labels, np.arange(40))
-    wanted = numeric_influences(values, pool.labels) * np.sqrt(40 / 36)
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize(("num_rows", "least"), [(20, 0.9), (60, 0.95), (173, 0.96)])
 def test_variance_of_a_correlation_of_few_examples_is_not_too_small(num_rows: int, least: float) -> None:
     """Without the correction it is 0.78, 0.92 and 0.97 of the true one; over 3,000 samples, so within 3 %."""
@@ -178,11 +120,6 @@ def test_variance_of_a_correlation_of_few_examples_is_not_too_small(num_rows: in
         scores.append(np.corrcoef(values, labels)[0, 1])
         variances.append((influences**2).mean() / num_rows)
     assert least < np.mean(variances) / np.var(scores) < 1.07
-
-
-def test_influences_on_an_accuracy_are_correctness_minus_accuracy() -> None:
-    found = example_influences(BINARY, np.array([1.0, 0, 1, 1]), np.ones(4), np.arange(4))
-    assert found.tolist() == [0.25, -0.75, 0.25, 0.25]
 
 
 @each_task
@@ -230,17 +167,6 @@ def test_resampled_scores_are_stretched_about_the_score() -> None:
     assert interval(widened(np.full(4000, 0.7), 0.7, 0.1)) == pytest.approx((0.7 - 0.196, 0.7 + 0.196), abs=0.001)
 
 
-def test_standard_error_of_an_accuracy_is_that_of_a_proportion() -> None:
-    found = build_fitted(CLASSES)
-    assert found.standard_error == pytest.approx(np.sqrt(found.score * (1 - found.score) / 600), rel=1e-9)
-
-
-def test_standard_error_of_a_correlation_matches_normal_theory() -> None:
-    """(1 - r^2) / sqrt(n) for a bivariate normal pair."""
-    found = build_fitted(REGRESSION, num_rows=4000)
-    assert found.standard_error == pytest.approx((1 - found.score**2) / np.sqrt(4000), rel=0.06)
-
-
 @each_task
 def test_resample_is_scored_as_its_repeated_examples(task: Task) -> None:
     found = build_fitted(task, num_rows=30, num_repeats=2)
@@ -266,14 +192,6 @@ def test_resample_without_examples_of_a_fold_is_scored_on_the_others() -> None:
     counts = np.where(found.folds[0] == 2, 0.0, 1.0)[None]
     others = np.delete(found.part_scores[0], 2)
     assert score_resamples(found, counts)[0] == pytest.approx(np.mean(others))
-
-
-def test_tasks_have_different_resamples_and_methods_share_them() -> None:
-    found = build_fitted(BINARY, num_rows=100)
-    resampled = bootstrap(found, num_resamples=400)
-    assert abs(np.corrcoef(resampled, bootstrap(replace(found, task=CLASSES), num_resamples=400))[0, 1]) < 0.2
-    opposite = replace(found, values=1 - found.values)
-    np.testing.assert_allclose(bootstrap(opposite, num_resamples=400), 1 - resampled)
 
 
 @pytest.mark.filterwarnings("error")

@@ -77,13 +77,6 @@ def test_errors_of_accuracies_are_cluster_robust(task: Task) -> None:
     assert error == pytest.approx(cluster_error(first.values[0] - second.values[0], GROUPS), rel=1e-9)
 
 
-def test_perfect_candidate_has_the_error_of_few_groups() -> None:
-    groups = np.arange(200) // 10
-    folds = np.zeros((1, 200), dtype=np.intp)
-    found = CrossFitted(task=BINARY, labels=np.ones(200), values=np.ones((1, 200)), folds=folds, groups=groups)
-    assert found.standard_error == pytest.approx(np.sqrt(2 / 24 * 22 / 24 / 20))
-
-
 def draw_clusters(task: Task, random: np.random.Generator) -> tuple[Floats, Floats, Numbers]:
     """Values, labels and groups of 60 groups of 1 to 12 examples, whose labels and errors are partly common."""
     groups = np.repeat(np.arange(60), random.integers(1, 13, 60))

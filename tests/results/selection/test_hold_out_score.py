@@ -122,18 +122,6 @@ def test_rows_that_share_texts_count_once(folder: Path, tiny_folder: Path, tmp_p
     assert evaluation.intervals["qqp"] == pytest.approx(tuple(wanted), abs=1.001 / number)
 
 
-def test_repeated_evaluations_are_equal_and_recorded_with_their_times(folder: Path) -> None:
-    selection = select_pairs(folder)
-    before = read_hold_out(folder)
-    assert count_evaluations([str(folder)]) == 0
-    evaluations = [score_held_out(selection, source_of(folder)) for _ in range(3)]
-    assert len({evaluation.time for evaluation in evaluations}) == 3
-    assert {tuple(evaluation.scores.items()) for evaluation in evaluations} == {tuple(evaluations[0].scores.items())}
-    assert evaluations[0].intervals == evaluations[2].intervals
-    assert read_hold_out(folder) == replace(before, evaluations=tuple(evaluation.time for evaluation in evaluations))
-    assert count_evaluations([str(folder)]) == 3
-
-
 def test_evaluation_on_two_sweeps_is_recorded_in_both_and_counts_once(folder: Path, other: Path) -> None:
     evaluation = score_held_out(select_both(folder, other), source_of(folder, other))
     assert read_hold_out(folder).evaluations == read_hold_out(other).evaluations == (evaluation.time,)
@@ -161,21 +149,6 @@ def test_evaluations_by_another_sweep_of_the_storage_count(folder: Path, tmp_pat
     assert count_evaluations([str(place)]) == 0
 
 
-def test_missing_or_plain_sweeps_have_no_evaluations(folder: Path, trained_folder: Path, tmp_path: Path) -> None:
-    score(folder, select_pairs(folder))
-    assert count_evaluations([str(trained_folder), str(tmp_path / "gone")]) == 0
-    assert count_evaluations([str(trained_folder), str(folder)]) == 1
-    assert count_evaluations([]) == 0
-
-
-def test_sweep_without_held_out_rows_is_refused(folder: Path, other: Path) -> None:
-    rule = "a sweep must have been run with --hold-out F to be scored on held-out rows"
-    (other / HOLD_OUT_FILE).unlink()
-    assert scoring_error(folder, select_both(folder, other), other) == f"{rule}; {other} has no hold_out.json"
-    (folder / HOLD_OUT_FILE).unlink()
-    assert scoring_error(folder, select_pairs(folder)) == f"{rule}; {folder} has no hold_out.json"
-
-
 def test_sweeps_with_other_held_out_rows_are_refused(folder: Path, other: Path, tiny_folder: Path) -> None:
     hold_out_rows(other, tiny_folder, SHARE / 2)
     rule = "sweeps must have held out the same rows of sst to be scored together"
@@ -194,9 +167,3 @@ def test_changed_label_is_refused_by_task(folder: Path, tiny_folder: Path, tmp_p
     assert scoring_error(folder, select_pairs(folder), data=data) == rule
     alone = selection_of(folder, {"qqp": (member_of(folder, FIRST, "qqp"),)})
     assert list(score(folder, alone, data)) == ["qqp"]
-
-
-def test_missing_weights_are_one_line_and_no_evaluation(folder: Path) -> None:
-    selection = select_pairs(folder)
-    shutil.rmtree(folder / "trials" / SECOND)
-    assert scoring_error(folder, selection).startswith("weights must be whole, ")

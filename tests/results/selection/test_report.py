@@ -16,28 +16,20 @@ from results.ensembles.candidates import read_pool
 from results.ensembles.methods import TITLES
 from results.records.examples import write_groups
 from results.records.selection import (
-    Contender,
     HeldOutScores,
     Member,
     MethodScore,
     RecordedSearch,
     Selection,
     TaskSelection,
-    TradeOff,
     read_selection,
 )
 from results.selection.report import (
-    MAX_CONTENDERS,
-    MAX_MEMBERS,
     NUM_RANDOM_OF_TPE,
-    PARETO_TITLE,
     brief_verdict,
-    confidence_set_sentences,
     describe_pool,
-    member_lines,
     one_model_sentences,
     optimism_sentences,
-    pareto_lines,
     render_held_out_scores,
     render_selection,
     selection_legend,
@@ -49,7 +41,6 @@ from tests.results.conftest import ROWS
 from tests.results.selection.scored_sweep import build_sweep
 
 WIDEST = 100
-SET_OF_BEST = "95 % confidence set of the best configuration, if all were trained again"
 
 
 def build_score(name: str = "topk", **changes: Any) -> MethodScore:
@@ -80,7 +71,6 @@ def build_task(num_members: int = 2, sweep: str = "/sweeps/mine", **changes: Any
         "members": tuple(members),
         "methods": (SINGLE, build_score()),
         "num_examples": 1101,
-        "examples": "abc",
         "num_candidates": 1200,
         "num_trials": 400,
     }
@@ -122,27 +112,12 @@ def test_table_has_a_row_for_every_method_and_marks_the_selected_one() -> None:
     ]
 
 
-def test_candidates_are_counted() -> None:
-    many = describe_pool(TASKS["sst"], build_task())
-    assert all(words in many for words in ("SST", "1,200 candidates", "400 trials", "1,101 dev examples", "accuracy"))
-    one = describe_pool(TASKS["sts"], build_task(num_candidates=1, num_trials=1, num_examples=1))
-    assert all(words in one for words in ("1 candidate ", "1 trial,", "1 dev example,"))
-
-
 @pytest.mark.parametrize("metric", [name for name, metric in METRICS.items() if "regression" in metric.kinds])
 def test_the_error_in_the_labels_unit_stands_beside_a_metric_without_scale(metric: str) -> None:
     task = replace(TASKS["sts"], metric=metric)
     single, topk = replace(SINGLE, mean_absolute_error=1.26), build_score(mean_absolute_error=1.24)
     text = " ".join(verdict(task, build_task(methods=(single, topk))))
     assert ("1.24" in text, "1.26" in text) == (metric != "rmse", metric != "rmse")
-
-
-def test_temperatures_are_shown_with_their_members() -> None:
-    chosen = build_task(2)
-    warm = replace(chosen, members=(replace(chosen.members[0], temperature=1.234), chosen.members[1]))
-    assert [line.endswith(", temperature 1.23") for line in member_lines(warm)] == [True, False]
-    assert any(line.startswith("temperature: ") for line in selection_legend(build_selection(warm, is_calibrated=True)))
-    assert not any(line.startswith("temperature: ") for line in selection_legend(build_selection(warm)))
 
 
 def searched(**sweeps: tuple[str, str, int]) -> Selection:
@@ -201,36 +176,6 @@ def test_model_that_is_the_best_one_of_the_base_is_not_compared_with_itself() ->
     alone = replace(SINGLE, in_sample=BASE.in_sample, base_lead=-0.002, base_lead_interval=(-0.03, 0.03))
     lines = list(verdict(TASKS["sst"], build_task(1, method="single", methods=(BASE, alone))))
     assert lines[-1] == "It is the best one of the base configuration."
-
-
-def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, ...]:
-    return tuple(
-        Contender(sweep=sweep, number=number, params={"smart.weight": f"{number / 2:g}"}) for number in numbers
-    )
-
-
-def test_confidence_set_is_listed_up_to_a_number() -> None:
-    one = build_task(contenders=contenders(3), num_configurations=40)
-    assert list(confidence_set_sentences(one, 1)) == [f"{SET_OF_BEST}, 1 of 40: 0003 (smart.weight 1.5)."]
-    many = build_task(contenders=contenders(*range(MAX_CONTENDERS + 2)), num_configurations=1200)
-    (line,) = confidence_set_sentences(many, 1)
-    assert f"{MAX_CONTENDERS + 2} of 1,200: " in line
-    assert line.endswith(f"{MAX_CONTENDERS - 1:04d} (smart.weight {(MAX_CONTENDERS - 1) / 2:g}) and 2 more.")
-
-
-def test_without_replicates_the_best_configuration_is_not_known() -> None:
-    (once,) = confidence_set_sentences(build_task(num_configurations=7, num_trials=7), 1)
-    assert "no configuration was trained twice" in once
-    (hardly,) = confidence_set_sentences(build_task(num_configurations=7, num_trials=8), 1)
-    assert "too few configurations were trained twice" in hardly
-
-
-def test_members_are_listed_with_weights_up_to_a_number() -> None:
-    lines = member_lines(build_task(4, sweep="s3://bucket/sweeps/mine/"))
-    assert lines[1] == "  0.250  0001-r0 of mine, epoch 2"
-    assert len(lines) == 4
-    assert len(member_lines(build_task(MAX_MEMBERS))) == MAX_MEMBERS
-    assert member_lines(build_task(MAX_MEMBERS + 3))[MAX_MEMBERS:] == ["  and 3 more"]
 
 
 def test_no_line_is_longer_than_100_columns() -> None:
@@ -295,7 +240,7 @@ def test_selector_scores_by_groups_and_names_them(tmp_path: Path, capsys: pytest
     sweep = build_sweep(tmp_path / "mine", 0.2, 1.0, 0.6)
     record_groups(sweep, "sst", 30)
     record_groups(sweep, "qqp", 80)
-    assert main([str(sweep)]) == 0
+    assert main([str(sweep), "--method", "topk"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "60 dev examples in 30 groups of connected texts" in text
     assert "80 dev examples, accuracy" in text
@@ -304,37 +249,6 @@ def test_selector_scores_by_groups_and_names_them(tmp_path: Path, capsys: pytest
     found = read_selection(sweep).tasks
     assert (found["sst"].num_groups, found["sst"].largest_group) == (30, 2)
     assert (found["qqp"].num_groups, found["sts"].num_groups) == (80, None)
-
-
-def trade_off(num_models: int, score: float, **changes: Any) -> TradeOff:
-    values: dict[str, Any] = {
-        "name": "single" if num_models == 1 else "topk",
-        "max_models": num_models,
-        "num_models": num_models,
-        "cross_fitted": score,
-        "standard_error": 0.0124,
-        "is_best": True,
-    }
-    return TradeOff(**{**values, **changes})
-
-
-ONE, TWO, FIVE = trade_off(1, 0.5), trade_off(2, 0.5213), trade_off(5, 0.53)
-
-
-def front_lines(*found: TradeOff) -> list[str]:
-    return list(pareto_lines(TASKS["sst"], build_task(trade_offs=found), 100))
-
-
-def test_each_point_of_the_pareto_front_has_a_row() -> None:
-    assert front_lines(ONE, replace(TWO, is_best=False)) == [], "of one model"
-    lines = front_lines(ONE, replace(TWO, is_best=False), FIVE)
-    assert lines[:2] == list(PARETO_TITLE)
-    assert [line.split() for line in lines[3:6:2]] == [
-        ["models", "method", "cross-fitted"],
-        ["1", "best", "single", "model", "0.500", "±.012"],
-    ]
-    assert lines[6].split() == ["5", "mean", "of", "the", "best", "k", "0.530", "±.012"]
-    assert len(lines) == 8
 
 
 SCORES = HeldOutScores(
@@ -379,26 +293,6 @@ def test_a_single_model_is_compared_with_nothing() -> None:
     assert "single one" not in text
 
 
-def test_brief_verdict_has_the_sentences_of_each_task_and_no_table() -> None:
-    first, second = build_task(1, method="single"), build_task()
-    text = " ".join(brief_verdict(build_selection(first, second)))
-    assert text == " ".join([*verdict(TASKS["sst"], first), *verdict(TASKS["qqp"], second)])
-
-
-def test_legend_names_folds_repeats_and_how_to_name_a_base() -> None:
-    text = " ".join(selection_legend(build_selection(build_task())))
-    assert "5 folds, 3 times" in text
-    assert "method that was requested" in text
-    assert "--base TRIAL" in text
-    assert "--base TRIAL" not in " ".join(
-        selection_legend(build_selection(build_task(methods=(BASE, SINGLE, build_score()))))
-    )
-    automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
-    text = " ".join(selection_legend(automatic))
-    assert "4 folds, once" in text
-    assert "the simplest method within one standard error" in text
-
-
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
@@ -415,18 +309,3 @@ def test_shared_texts_are_named_with_what_they_change(groups: dict[str, Any], wo
     assert (len(lines) == 0) if words is None else (words in lines[0])
     count = groups.get("num_groups", 100)
     assert (f"in {count} groups of connected texts" in describe_pool(TASKS["sst"], chosen)) == (count < 100)
-
-
-@pytest.mark.parametrize(("number", "words"), [(0, "No trial has used these rows"), (1, "once"), (2, "2 times")])
-def test_only_the_first_evaluation_is_called_unseen(number: int, words: str) -> None:
-    lines = render_held_out_scores(build_selection(build_task(), build_task()), SCORES, number)
-    text = " ".join(lines[lines.index("") :])
-    assert words in text
-    assert ("no longer unseen" in text) == (number > 0)
-
-
-def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
-    mixed = contenders(3) + contenders(4, sweep="s3://bucket/other/")
-    (line,) = confidence_set_sentences(build_task(contenders=mixed, num_configurations=5), 2)
-    assert line.endswith(": mine/0003 (smart.weight 1.5), other/0004 (smart.weight 2).")
-    assert not list(confidence_set_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))

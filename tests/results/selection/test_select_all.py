@@ -22,14 +22,14 @@ from results.selection.select_all import SelectionRequest, scored_tasks, select_
 from results.selection.select_ensemble import select_ensemble
 from results.selection.shared_model import choose_shared_model
 from tests.results.conftest import build_record
-from tests.results.selection.scored_sweep import build_sweep, keep_weights, replace_predictions
+from tests.results.selection.scored_sweep import build_sweep, replace_predictions
 
 FAST = Settings(bags=0)
 
 
 def test_equal_seeds_give_equal_selections_and_other_seeds_other_folds(sweep: Path) -> None:
     settings = Settings(bags=2)
-    request = SelectionRequest(sweeps=[sweep], settings=settings, repeats=1, tasks=["sst"])
+    request = SelectionRequest(sweeps=[sweep], settings=settings, repeats=1, tasks=["sst"], method="greedy")
     first, second = (select_from(request) for _ in range(2))
     assert replace(first, created="") == replace(second, created="")
     other = select_from(replace(request, settings=replace(settings, seed=1)))
@@ -47,13 +47,6 @@ def test_only_scored_tasks_are_selected(tmp_path: Path) -> None:
     assert scored_tasks([tmp_path], TASKS) == ["qqp", "sts"]
 
 
-def test_progress_is_reported_once_per_task(sweep: Path) -> None:
-    said: list[str] = []
-    request = SelectionRequest(sweeps=[sweep], settings=Settings(bags=0), repeats=1, tasks=["sst", "sst"])
-    select_from(request, on_progress=said.append)
-    assert said == ["SST: reading predictions ...", "SST: choosing among 6 candidates ..."]
-
-
 def test_best_shared_model_is_found_over_all_tasks_and_listed_first(sweep: Path) -> None:
     selection = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1))
     one = choose_shared_model({task: read_pool([sweep], TASKS[task]) for task in TASKS}, FAST)
@@ -68,14 +61,6 @@ def test_best_shared_model_can_be_requested(sweep: Path) -> None:
     members = {member for found in selection.tasks.values() for member in found.members}
     assert len(members) == 1
     assert {(found.method, found.automatic) for found in selection.tasks.values()} == {(ONE_MODEL, None)}
-
-
-def test_without_a_common_epoch_there_is_no_shared_model_unless_requested(sweep: Path) -> None:
-    """Each trial's predictions of one task are of its first epoch, and weights are of the second."""
-    for number in range(3):
-        keep_weights(sweep, f"{number:04d}-r0", sst=7)
-    with pytest.raises(ValueError, match=r"^some candidate for all tasks must have its weights still, got none$"):
-        select_from(SelectionRequest(sweeps=[sweep], method=ONE_MODEL, settings=FAST, repeats=1))
 
 
 def test_another_definition_of_a_task_that_is_not_selected_does_not_matter(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from mtlib.tasks import TASKS, overall_score
@@ -14,8 +13,6 @@ from results.ensembles.selection_method import Settings
 from results.selection.shared_model import Pools, choose_shared_model, overall_scores, with_common_candidates
 from tests.results.ensembles.simulated_pools import build_pool, keeping, pool_of
 from tests.results.selection.plain_selection import all_rows, mean_score
-
-Floats = npt.NDArray[np.float64]
 
 FAST = Settings()
 SKILLS = {"sst": (0.9, 0.3, 0.6), "qqp": (0.2, 0.9, 0.7), "sts": (0.5, 0.4, 0.9)}
@@ -80,14 +77,6 @@ def test_selected_candidate_has_the_best_overall_score(seed: int) -> None:
     np.testing.assert_allclose(overall_scores(pools, rows), expected, rtol=1e-6)
 
 
-def test_order_of_candidates_in_other_tasks_changes_nothing() -> None:
-    pools = build_pools()
-    first, second = (choose_shared_model(own, FAST, num_repeats=2) for own in (pools, shuffled(pools)))
-    assert (first.candidate, first.in_sample) == (second.candidate, second.in_sample)
-    for task in TASKS:
-        np.testing.assert_array_equal(first.fitted[task].values, second.fitted[task].values)
-
-
 def test_common_candidates_are_in_the_first_tasks_order_with_their_outputs() -> None:
     pools = shuffled(build_pools())
     pools["sst"], pools["sts"] = pools["sst"].only([5, 0, 3, 2]), pools["sts"].only([4, 1, 0, 5])
@@ -138,21 +127,3 @@ def test_each_example_is_scored_by_the_best_candidate_outside_its_fold(num_repea
             for task, pool in pools.items():
                 inside = fitted[task].folds[repeat] == fold
                 np.testing.assert_array_equal(fitted[task].values[repeat, inside], pool.values[best, inside])
-
-
-def test_seed_determines_the_folds() -> None:
-    pools = build_pools()
-    first, again, other = (
-        choose_shared_model(pools, replace(FAST, seed=seed), num_repeats=2).fitted for seed in (0, 0, 1)
-    )
-    for task in TASKS:
-        np.testing.assert_array_equal(first[task].folds, again[task].folds)
-        assert (first[task].folds != other[task].folds).any()
-        assert (first[task].folds[0] != first[task].folds[1]).any()
-
-
-def test_task_with_one_example_is_refused() -> None:
-    pools = build_pools()
-    pools["qqp"] = build_pool(TASKS["qqp"], SKILLS["qqp"], num_rows=1, num_epochs=2)
-    with pytest.raises(ValueError, match="at least 2 folds"):
-        choose_shared_model(pools, FAST)

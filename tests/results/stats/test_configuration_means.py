@@ -17,7 +17,6 @@ from results.stats.configuration_means import (
     inverse_trigamma,
     prior_degrees,
     representatives,
-    training_covariance,
     training_variances,
 )
 from results.stats.resampling import Floats
@@ -54,13 +53,6 @@ def test_two_configurations_are_compared_as_by_a_paired_t_test() -> None:
     assert found.example_errors[0] == 0
 
 
-def test_means_are_plain_means_without_missing_replicates() -> None:
-    table = np.random.default_rng(0).normal(size=(5, 4))
-    means = configuration_means(model_scores(table))
-    assert np.allclose(means.means, table.mean(axis=1))
-    assert means.total_degrees == pytest.approx(4 * 3)
-
-
 def test_missing_replicate_is_handled_as_in_a_two_way_fit() -> None:
     table = np.random.default_rng(1).normal(size=(4, 3)) + 5 * np.arange(3)  # large effects of replicates
     table[2, 2] = np.nan
@@ -85,14 +77,6 @@ def test_equal_variances_are_pooled_as_by_least_squares() -> None:
     assert found.degrees[0] == pytest.approx(fit.df_resid)
 
 
-def test_configuration_with_more_varied_scores_has_the_larger_variance() -> None:
-    stream = np.random.default_rng(2)
-    table = stream.normal(size=(8, 6)) * np.array([1, 1, 1, 1, 1, 1, 1, 20])[:, None]
-    means = configuration_means(model_scores(table))
-    variances = np.diag(training_covariance(means))
-    assert variances[7] > 5 * variances[:7].max()
-
-
 def test_without_a_second_replicate_there_is_no_error() -> None:
     means = configuration_means(model_scores(np.array([[0.5], [0.6]])))
     found = contrasts(means, difference(means, 1, 0))
@@ -100,23 +84,6 @@ def test_without_a_second_replicate_there_is_no_error() -> None:
     assert found.estimates[0] == pytest.approx(0.1)
     assert np.isnan(found.errors[0])
     assert found.degrees[0] == 0
-
-
-def test_configuration_trained_once_has_the_variance_of_the_others() -> None:
-    table = np.random.default_rng(3).normal(size=(6, 3))
-    table[5, 1:] = np.nan
-    means = configuration_means(model_scores(table))
-    variances, degrees = means.model_variances, means.degrees
-    assert variances[-1] > 0
-    assert np.isfinite(variances).all()
-    assert (degrees > 0).all()
-
-
-def test_equal_scores_have_no_variance() -> None:
-    means = configuration_means(model_scores(np.full((4, 3), 0.5)))
-    found = contrasts(means, difference(means, 1, 0))
-    assert found.estimates[0] == pytest.approx(0, abs=1e-12)
-    assert found.errors[0] == pytest.approx(0, abs=1e-12)
 
 
 def test_variance_over_examples_is_that_of_shared_errors() -> None:
@@ -129,24 +96,12 @@ def test_variance_over_examples_is_that_of_shared_errors() -> None:
     assert contrasts(means, difference(means, 0, 1)).example_errors[0] == pytest.approx(np.sqrt(5))
 
 
-def test_variance_over_examples_is_never_negative() -> None:
-    covariance = np.eye(6)
-    covariance[:3, 3:] = covariance[3:, :3] = 0.9  # configurations share more than replicates do
-    means = configuration_means(model_scores(TABLE, covariance))
-    assert contrasts(means, difference(means, 0, 1)).example_errors[0] == 0
-
-
 @pytest.mark.parametrize(("degrees", "expected"), [(2, 4.0), (4, 10.0)])
 def test_prior_of_simulated_variances_is_recovered(degrees: int, expected: float) -> None:
     stream = np.random.default_rng(4)
     true = 3 * expected / stream.chisquare(expected, 20_000)
     drawn = true * stream.chisquare(degrees, 20_000) / degrees
     assert prior_degrees(drawn, np.full(20_000, float(degrees))) == pytest.approx(expected, rel=0.1)
-
-
-def test_equal_variances_have_a_prior_of_many_degrees() -> None:
-    drawn = np.random.default_rng(5).chisquare(3, 2000) / 3
-    assert prior_degrees(drawn, np.full(2000, 3.0)) > 50
 
 
 def test_few_equal_variances_count_as_differing_a_little() -> None:
@@ -171,16 +126,6 @@ def test_equal_variances_are_seldom_taken_for_very_different_ones(num_configurat
     assert np.median(found) > 15
 
 
-def test_very_different_variances_are_recognised_from_two_replicates() -> None:
-    stream, degrees = np.random.default_rng(9), np.ones(16)
-    true = 2 / stream.chisquare(2, (2000, 16))
-    assert np.median(prior_degrees(true * stream.chisquare(1, (2000, 16)), degrees)) < 5
-
-
-def test_variances_of_0_are_equal() -> None:
-    assert prior_degrees(np.zeros(5), np.full(5, 2.0)) == prior_degrees(np.ones(5), np.full(5, 2.0))
-
-
 def test_small_variance_is_raised_towards_the_pooled_one_and_a_large_one_stays() -> None:
     """By hand: (d0 pooled + squares) / (d0 + d) where that is more than squares / d."""
     residuals, configurations = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -3.0]), np.repeat(np.arange(3), 2)
@@ -192,17 +137,6 @@ def test_small_variance_is_raised_towards_the_pooled_one_and_a_large_one_stays()
     raised = (weight * 28 / 4 + np.array([2.0, 8.0])) / (weight + 4 / 3)
     assert (raised > own[:2]).all()
     assert np.allclose(found, [*raised, own[2]])
-
-
-def test_batched_fits_equal_single_fits() -> None:
-    stream = np.random.default_rng(6)
-    residuals, configurations = stream.normal(size=(7, 12)), np.repeat(np.arange(4), 3)
-    degrees = np.full(4, 1.5)
-    variances, freedom = training_variances(residuals, configurations, degrees)
-    for row in range(7):
-        alone = training_variances(residuals[row], configurations, degrees)
-        assert np.allclose(variances[row], alone[0])
-        assert np.allclose(freedom[row], alone[1])
 
 
 @pytest.mark.parametrize("value", [1e-6, 0.01, 1.0, 30.0, 1e5])

@@ -10,7 +10,6 @@ from results.stats.error_spending import (
     ERROR,
     WIDER_AT_FIRST,
     Look,
-    adjusted_p_value,
     continuation,
     quantiles_at,
     rounds_looked_at,
@@ -58,10 +57,6 @@ def test_examples_that_are_the_same_at_every_look_are_not_paid_again() -> None:
     assert shares[-1] > 0.034 > 10 * shares[0]
 
 
-def test_looks_at_earlier_rounds_are_the_same_ones_later() -> None:
-    assert rounds_looked_at(200, 33)[: len(rounds_looked_at(60, 33)) - 1] == rounds_looked_at(60, 33)[:-1]
-
-
 def test_error_is_spent_without_end_and_never_exceeded() -> None:
     totals = [spent(number, 4, 0.036) for number in range(2, 2000)]
     assert totals == sorted(set(totals))
@@ -69,19 +64,7 @@ def test_error_is_spent_without_end_and_never_exceeded() -> None:
     assert totals[-1] < ERROR
 
 
-def test_quantile_at_the_whole_error_stays_and_lower_errors_have_higher_ones() -> None:
-    values, degrees = np.array([0.0, 2.0, 3.0]), np.array([5.0, 5.0, 1e6])
-    assert quantiles_at(values, degrees, ERROR) == pytest.approx(values)
-    assert (quantiles_at(values, degrees, 0.01)[1:] > values[1:]).all()
-    assert quantiles_at(stats.norm.isf(0.025), 1e6, 0.01) == pytest.approx(stats.norm.isf(0.005), rel=1e-4)
-
-
 def test_studentised_range_at_a_lower_error_is_close_to_scipys() -> None:
     at = {share: stats.studentized_range.ppf(1 - share, 7, 30) / np.sqrt(2) for share in (ERROR, 0.01, 0.002)}
     for share, exact in at.items():
         assert quantiles_at(at[ERROR], 30.0, share) == pytest.approx(exact, rel=0.02)
-
-
-def test_p_value_is_below_the_error_where_it_was_below_its_level() -> None:
-    assert adjusted_p_value(0.0099, 0.01) < ERROR < adjusted_p_value(0.0101, 0.01)
-    assert adjusted_p_value(0.9, 0.01) == 1

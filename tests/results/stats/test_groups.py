@@ -33,11 +33,6 @@ def test_sums_are_those_of_pandas() -> None:
     assert count_groups(GROUPS) == len(set(GROUPS.tolist()))
 
 
-def test_sums_of_single_examples_are_the_values_themselves() -> None:
-    values = np.random.default_rng(1).normal(size=(3, 300))
-    assert np.array_equal(sum_groups(values, np.arange(300)), values)
-
-
 def test_covariance_is_that_of_cluster_robust_least_squares() -> None:
     labels, generator = np.zeros(300), np.random.default_rng(2)
     values = (generator.random((2, 300)) < generator.random(120)[GROUPS]).astype(float)
@@ -57,11 +52,6 @@ def test_rows_of_a_group_are_drawn_together_and_once_on_average() -> None:
     assert (counts[:, one_row_each].sum(axis=1) == len(one_row_each)).all()
 
 
-def test_resamples_of_single_examples_are_those_without_groups() -> None:
-    first, second = (np.concatenate(list(draw_counts(50, 20, (1,), groups))) for groups in (None, np.arange(50) * 2))
-    assert np.array_equal(first, second)
-
-
 @pytest.mark.parametrize("task", ["qqp", "sts"])
 def test_resampled_groups_have_the_error_of_the_covariance(task: str) -> None:
     generator = np.random.default_rng(3)
@@ -78,11 +68,6 @@ def test_examples_without_shared_or_known_texts_are_alone() -> None:
     assert independent_groups(None, 3).tolist() == [0, 1, 2]
     assert independent_groups([5, 9, 7], 3).tolist() == [0, 1, 2]
     assert independent_groups([], 0).tolist() == []
-
-
-def test_usable_groups_are_numbered_from_0() -> None:
-    numbers = [7, 3, 3, *range(10, 20)]
-    assert independent_groups(numbers, 13).tolist() == [1, 0, 0, *range(2, 12)]
 
 
 @pytest.mark.parametrize(

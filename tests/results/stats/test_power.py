@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from results.stats.configuration_means import ConfigurationMeans, configuration_means
 from results.stats.effects.key_effects import grid_contrasts, key_effects
@@ -75,37 +74,12 @@ def test_variance_over_examples_is_averaged_over_the_contrasts() -> None:
     assert found.example_error == pytest.approx(math.sqrt(((3 + 3 - 8) + (3 + 7 - 2)) / 2))
 
 
-def test_precision_is_unknown_without_replicates() -> None:
-    means = configuration_means(model_scores(np.array([[0.5], [0.6]])))
-    assert precision_of(means, np.array([[-1.0, 1.0]]), np.array([np.nan])) is None
-
-
 def test_more_replicates_find_smaller_differences_down_to_what_examples_allow() -> None:
     found = precision(0.02, 0.003)
     sizes = [found.detectable(count) for count in (2, 3, 9, 200)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == pytest.approx(found.finest, rel=0.15)
     assert sizes[-1] > found.finest
-
-
-def test_present_replicates_have_the_margin_that_was_used() -> None:
-    found = precision(0.02, 0.0, margin=0.05)
-    error = 0.02 / math.sqrt(3)
-    assert found.detectable(3) == pytest.approx(0.05 + stats.t.ppf(0.8, 12) * error)
-    assert found.expected_margin(200) == pytest.approx(found.normal_margin(200), rel=0.02)
-
-
-def test_precision_of_one_contrast_follows_from_its_margin() -> None:
-    found = precision(0.02, 0.003, margin=0.03)
-    examples = found.quantile(np.inf) * 0.003
-    wider = found.of_contrast(0.06)
-    assert found.of_contrast(0.03) == found
-    assert wider.margin == 0.06
-    assert wider.training_error == pytest.approx(0.02 * math.sqrt((0.06**2 - examples**2) / (0.03**2 - examples**2)))
-    assert wider.detectable(3) > found.detectable(3)
-    assert found.of_contrast(0.001).training_error == 0
-    only_examples = precision(0.0, 0.02, margin=0.01)
-    assert only_examples.of_contrast(0.03).training_error == 0
 
 
 def test_replicates_needed_are_the_fewest_that_suffice() -> None:

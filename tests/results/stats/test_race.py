@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mtlib.training.epoch_report import EpochReport
-from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision
+from results.records.race import DECIDED, UNDECIDABLE, RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from results.stats.error_spending import Look
 from results.stats.race import RaceRules, decide_complete_rounds, decide_round
@@ -75,18 +75,6 @@ def test_race_that_no_round_can_decide_ends_early() -> None:
     assert race.decisions[-1].open == (0, 1, 2)
 
 
-def test_race_ends_with_its_last_round() -> None:
-    race = run_race(draw(np.array([0.7, 0.69, 0.69]), 3, 4), RaceRules(most_rounds=3))
-    assert (race.end, race.num_rounds) == (LAST_ROUND, 3)
-    assert all(rounds == 3 for rounds in race.decisions[0].expected_rounds)
-
-
-def test_expected_rounds_grow_as_differences_shrink() -> None:
-    (first, *_) = run_race(draw(np.array([0.7, 0.685, 0.67]), 20, 6), RaceRules(most_rounds=20)).decisions
-    best, close, far = (first.expected_rounds[first.open.index(number)] for number in range(3))
-    assert far <= close <= best
-
-
 @pytest.mark.parametrize("examples", [0.0, 0.005**2])
 def test_best_one_of_equals_hardly_ever_leaves(examples: float) -> None:
     """None of four equal configurations may be called worse than another, in more than a race of twenty."""
@@ -117,13 +105,6 @@ def test_decisions_are_the_same_with_trials_of_later_rounds(make_report: MakeRep
     early = [record for record in records if record.replicate < 3 or record.number == 1]
     again = decide_complete_rounds(INFO, early, scores_of(early, reports), base=None)
     assert again.decisions == found.decisions[:2]
-
-
-def test_nothing_is_decided_before_the_second_round(make_report: MakeReport, make_record: MakeRecord) -> None:
-    names = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)]
-    records = [make_record(*name) for name in names]
-    scores = scores_of(records, {f"{n:04d}-r{r}": [make_report(1, seed=9 * n + r)] for n, r in names})
-    assert decide_complete_rounds(INFO, records, scores, base=None) == RaceRecord()
 
 
 def test_configurations_of_different_tasks_are_refused(make_report: MakeReport, make_record: MakeRecord) -> None:

@@ -1,7 +1,6 @@
 """Configurations are ranked by their best epoch, with standard errors, and compared with the best one."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from mtlib.training.epoch_report import EpochReport
 from results.records.replicated_best import ReplicatedBest
 from results.records.trials import TrialRecord
 from results.stats.looks import looks_at
-from results.stats.ranking import RankedConfiguration, rank, score_columns, to_frame
+from results.stats.ranking import RankedConfiguration, rank, score_columns
 from results.stats.resampling import bootstrap_scores, example_values
 from results.stats.trial_scores import TOTAL
 from tests.results.stats.test_trial_scores import Reports, predictions_of, scores_of, value_of
@@ -76,15 +75,6 @@ def test_replicates_are_one_row_with_their_mean_and_its_error(make_report: MakeR
     assert rows[0].scores["qqp", "dev"].example_error == pytest.approx(mean_resampled.std(ddof=1), rel=0.1)
 
 
-def test_one_replicate_leaves_every_row_marked(make_report: MakeReport, make_record: MakeRecord) -> None:
-    reports = {f"{number:04d}-r0": [make_report(1, skill=skill)] for number, skill in enumerate((0.0, 2.0, 0.1))}
-    rows = rank_reports([make_record(number) for number in range(3)], reports)
-    assert [row.may_be_best for row in rows] == [True] * 3
-    assert [row.margin for row in rows] == [None] * 3
-    assert rows[0].below_best == 0
-    assert rows[2].below_best == pytest.approx(rows[0].scores[TOTAL].value - rows[2].scores[TOTAL].value)
-
-
 def test_much_worse_configuration_is_not_marked_and_equal_ones_are(
     make_report: MakeReport, make_record: MakeRecord
 ) -> None:
@@ -145,14 +135,6 @@ def test_margin_includes_training_variance(make_report: MakeReport, make_record:
     assert rows[1].may_be_best
 
 
-def test_failed_trial_has_no_score_and_its_error(make_report: MakeReport, make_record: MakeRecord) -> None:
-    reports = {"0000-r0": [make_report(1, skill=3.0)], "0001-r0": [make_report(1, skill=0.5)]}
-    rows = rank_reports([make_record(0, status="failed"), make_record(1)], reports)
-    assert [(row.number, row.status, bool(row.scores)) for row in rows] == [(1, "complete", True), (0, "failed", False)]
-    assert [row.is_finished for row in rows] == [True, False]
-    assert rows[1].failures == ("0000-r0: RuntimeError: out of memory",)
-
-
 def test_failed_replicate_is_excluded_from_the_mean_and_shown(make_report: MakeReport, make_record: MakeRecord) -> None:
     reports = {"0000-r0": [make_report(1)], "0000-r1": [make_report(1, skill=5.0)], "0000-r2": [make_report(1, seed=2)]}
     records = [make_record(0, 0), make_record(0, 1, "failed"), make_record(0, 2)]
@@ -173,16 +155,6 @@ def test_configurations_without_an_overall_score_come_last_in_their_order(
     assert rows[1].best_epoch is None
 
 
-@pytest.mark.parametrize("status", ["running", "pruned", "interrupted", "reused"])
-def test_incomplete_trials_are_ranked_by_their_epochs(
-    make_report: MakeReport, make_record: MakeRecord, status: str
-) -> None:
-    row = rank_reports([make_record(0, status=status)], {"0000-r0": [make_report(1)]})[0]
-    assert row.status == status
-    assert row.is_finished == (status == "reused")
-    assert row.scores[TOTAL].value > 0
-
-
 @pytest.mark.parametrize("status", ["running", "pruned", "interrupted"])
 def test_unfinished_replicate_does_not_lower_the_mean_of_completed_ones(
     make_report: MakeReport, make_record: MakeRecord, status: str
@@ -194,17 +166,6 @@ def test_unfinished_replicate_does_not_lower_the_mean_of_completed_ones(
     assert row.scores[TOTAL] == alone[0].scores[TOTAL]
     assert row.status == f"complete 1, {status} 1"
     assert row.is_finished
-
-
-def test_sweep_without_trials_has_an_empty_ranking() -> None:
-    assert rank_reports([], {}) == []
-    assert to_frame([], TASKS).empty
-
-
-def test_sweep_without_scores_is_ranked(make_record: MakeRecord) -> None:
-    rows = rank_reports([make_record(1, status="queued"), make_record(0, status="queued")], {})
-    assert [row.number for row in rows] == [0, 1]
-    assert to_frame(rows, TASKS)["best_epoch"].isna().all()
 
 
 def test_missing_tasks_are_left_out_of_scores(make_report: MakeReport, make_record: MakeRecord) -> None:
@@ -226,45 +187,6 @@ def test_overall_scores_of_different_tasks_are_not_compared(make_report: MakeRep
     assert totals[2] >= totals[3] > totals[0]  # alone it scores higher, and still comes later
     assert [row.below_best for row in (rows[0], rows[2], rows[4])] == [0, 0, None]
     assert rows[3].below_best == pytest.approx(totals[2] - totals[3])
-
-
-def test_frame_has_a_row_per_configuration_and_named_columns(make_report: MakeReport, make_record: MakeRecord) -> None:
-    reports = {"0000-r0": [make_report(1)], "0001-r0": [make_report(1, skill=3.0)]}
-    rows = rank_reports([make_record(0), make_record(1), make_record(2, status="failed")], reports)
-    frame = to_frame(rows, TASKS)
-    scores = ("sst_dev", "sst_train", "qqp_dev", "sts_dev", "overall")
-    errors = ("", "_standard_error", "_replicate_error")
-    assert list(frame) == [
-        *("number", "smart.weight"),
-        *(f"{score}{error}" for score in scores for error in errors),
-        *(
-            "best_epoch",
-            "below_best",
-            "margin",
-            "may_be_best",
-            "decided_at",
-            "was_dropped",
-            "status",
-            "trials",
-            "failures",
-        ),
-    ]
-    assert frame["number"].tolist() == [1, 0, 2]
-    assert frame["smart.weight"].tolist() == [0.5, 0.0, 1.0]
-    assert frame["overall"].iloc[0] == rows[0].scores[TOTAL].value
-    assert frame["overall"].isna().tolist() == [False, False, True]
-    assert frame["failures"].tolist() == ["", "", "0002-r0: RuntimeError: out of memory"]
-
-
-def test_searched_keys_stay_adjacent_where_some_trials_lack_them() -> None:
-    def row(number: int, params: Mapping[str, Any]) -> RankedConfiguration:
-        fields: dict[str, Any] = {"status": "complete", "trials": (), "scores": {}, "best_epoch": None, "failures": ()}
-        return RankedConfiguration(number=number, params=params, is_finished=True, **fields)
-
-    frame = to_frame([row(0, {"a": 1}), row(1, {"a": 2, "b": 3})], TASKS)
-    assert list(frame)[:4] == ["number", "a", "b", "best_epoch"]
-    assert frame["b"].isna().tolist() == [True, False]
-    assert frame["b"][1] == 3
 
 
 def test_what_was_worse_at_the_declared_look_stays_so(make_report: MakeReport, make_record: MakeRecord) -> None:

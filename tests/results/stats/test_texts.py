@@ -2,7 +2,7 @@
 
 import pytest
 
-from results.stats.texts import MAX_NAMES, last_parts, named, short_keys
+from results.stats.texts import MAX_NAMES, named, short_keys
 
 
 def test_keys_have_the_fewest_last_parts_that_differ() -> None:
@@ -15,12 +15,6 @@ def test_keys_have_the_fewest_last_parts_that_differ() -> None:
     )
     assert short_keys(["smart.weight", "a.STS"], "STS") == {"smart.weight": "weight", "a.STS": "a.STS"}
     assert short_keys([]) == {}
-
-
-def test_last_part_of_a_key() -> None:
-    keys = ("optimizer.learning_rate", "order", "smart.weight + smart.mode")
-    assert [last_parts(key) for key in keys] == ["learning_rate", "order", "weight + mode"]
-    assert [last_parts(key, 2) for key in ("a.b.c", "c", "a.b.c + d.e")] == ["b.c", "c", "b.c + d.e"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from results.stats.covariance import score_covariance
 from results.stats.trial_scores import (
     TOTAL,
     TrialScores,
-    best_overall_epochs,
     equal_points,
     group_by_configuration,
     number_trainings,
@@ -55,12 +54,6 @@ def value_of(report: EpochReport, task: str, split: str) -> float:
     return next(p.value for p in report.points if (p.task, p.split, p.metric) == (task, split, metric))
 
 
-def test_first_of_several_best_epochs_counts() -> None:
-    points = [("a", 1, 0.5), ("a", 2, 0.7), ("a", 3, 0.7), ("b", 1, 0.2), ("c", 1, 0.9)]
-    rows = [{"trial": trial, "epoch": epoch, "task": "overall", "value": value} for trial, epoch, value in points]
-    assert best_overall_epochs(pd.DataFrame(rows), ["a", "b"]) == {"a": 2, "b": 1}
-
-
 def test_scores_are_those_of_the_best_epoch_and_failed_trials_have_none(
     make_report: MakeReport, make_record: MakeRecord
 ) -> None:
@@ -82,12 +75,6 @@ def test_total_covariance_is_that_of_the_tasks_that_count(make_report: MakeRepor
     found = scores.covariance(TOTAL, ("sst", "sts"), trials)
     np.testing.assert_allclose(found, parts["sst"] / 4 + parts["sts"] / 16)
     np.testing.assert_allclose(scores.covariance(("sts", "dev"), (), trials), parts["sts"])
-
-
-def test_unknown_task_is_named(make_report: MakeReport, make_record: MakeRecord) -> None:
-    curves = curves_of({"0000-r0": [make_report(1)]}).replace({"task": {"sts": "stsb"}})
-    with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\?"):
-        read_scores([make_record(0)], curves, TASKS, lambda *_: pytest.fail("nothing must be read"))
 
 
 def test_trainings_with_equal_losses_and_dev_scores_are_the_same(make_report: MakeReport) -> None:

@@ -1,6 +1,5 @@
-"""A bundle is read as written, its models give the sweep's outputs, and any fault is one line."""
+"""A bundle's models give the sweep's outputs, and any fault is one line."""
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -15,24 +14,24 @@ from mtlib.tasks import TASKS
 from results.inference.bundle.manifest import (
     BUNDLE_FILE,
     Bundle,
-    BundledModel,
     find_bundle,
     load_bundled,
-    load_checked_model,
+    load_bundled_model,
     read_bundle,
 )
 from results.inference.predictor import load_predictor, predict_texts
 from results.records.files import write_dataclass
 from results.records.selection import BundledMember, Selection
 from tests.one_line_error import one_line_error
-from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, select_mixed, source_of
+from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
+from tests.results.inference.trained_sweep import select_pairs
 
-PAIR = (BundledMember(model="models/1", weight=0.1, temperature=0.3), BundledMember(model="models/1", weight=0.9))
+PAIR = (BundledMember(model="models/1", weight=0.1), BundledMember(model="models/1", weight=0.9))
 BUNDLE = Bundle(
     created="2024-05-01T10:00:00.000+00:00",
     python="3.11.7",
     packages={"numpy": "2.4.6"},
-    models={"models/1": BundledModel(origin="a trial", files={"config.json": 1})},
+    models={"models/1": "a trial"},
     tasks={"sst": PAIR[1:], "sts": PAIR},
 )
 
@@ -41,7 +40,7 @@ BUNDLE = Bundle(
 def selected(trained_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Selection]:
     """A copy of a trained sweep, and a selection from it."""
     folder = shutil.copytree(trained_folder, tmp_path_factory.mktemp("selected") / "mine")
-    return folder, select_mixed(folder)
+    return folder, select_pairs(folder)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ def test_bf16_is_not_emulated(copied: Path, monkeypatch: pytest.MonkeyPatch, is_
     config = TrialConfig.from_json(trial.read_text()).override({"precision": "bf16"})
     trial.write_text(config.to_json())
     monkeypatch.setattr("mtlib.runtime.bf16.has_bf16", lambda **_words: is_there)
-    assert load_checked_model(folder, {}, "cpu").config.precision == precision
+    assert load_bundled_model(folder, "cpu").config.precision == precision
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -76,19 +75,11 @@ def test_every_ensemble_predicts_exactly_as_the_selection(
     wanted = load_predictor(selection, task, source_of(folder))
     found = load_bundled(bundle_folder, read_bundle(bundle_folder), task, "cpu")
     assert found.ensemble == wanted.ensemble
-    assert (found.ensemble.temperatures is None) == (TASKS[task].kind != "classes")
     assert all(model.pretrained.weights == {} and not model.model.training for model in found.models)
     texts = [(text, other)[: len(TASKS[task].text_columns)] for text, other in zip(TEXTS, TEXTS[::-1], strict=True)]
     outputs = predict_texts(found, texts)
     assert np.array_equal(outputs, predict_texts(wanted, texts))
     assert len(np.unique(outputs.round(6))) > 3, "the outputs must differ"
-
-
-def test_manifest_is_read_back_as_written_and_found(tmp_path: Path) -> None:
-    assert find_bundle(tmp_path) is find_bundle(tmp_path / "gone") is None
-    write_dataclass(open_folder(tmp_path), BUNDLE_FILE, BUNDLE)
-    assert read_bundle(tmp_path) == BUNDLE
-    assert find_bundle(str(tmp_path)) == find_bundle(tmp_path.as_uri()) == tmp_path
 
 
 def test_bundle_in_a_bucket_must_be_copied(bucket: str) -> None:
@@ -99,7 +90,7 @@ def test_bundle_in_a_bucket_must_be_copied(bucket: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "version must be 1, got 2"),
+        ({"version": 1}, "version must be 2, got 1"),
         ({"models": {}}, "unknown model 'models/1'; known: "),
         ({"tasks": {"sstt": []}}, "unknown task 'sstt'; did you mean 'sst'?"),
         ({"tasks": {"sst": []}}, "the ensemble of sst must have members, got none"),
@@ -115,33 +106,22 @@ def test_invalid_manifest_is_one_line(changes: dict[str, object], message: str, 
     assert message in line
 
 
-def test_invalid_ensemble_weights_are_one_line(bundle_folder: Path) -> None:
-    bundle = read_bundle(bundle_folder)
-    heavy = tuple(dataclasses.replace(member, weight=0.75) for member in bundle.tasks["sst"])
-    line = one_line_error(load_bundled, bundle_folder, dataclasses.replace(bundle, tasks={"sst": heavy}), "sst", "cpu")
-    assert line == "weights of members must sum to 1, got 1.5"
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "trial.json"])
-@pytest.mark.parametrize("how", ["cut", "changed", "gone"])
-def test_damaged_file_is_one_line_that_names_it(name: str, how: str, copied: Path) -> None:
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_damaged_model_is_one_line_that_names_it(is_gone: bool, copied: Path) -> None:
     bundle = read_bundle(copied)
-    path = copied / bundle.tasks["sst"][0].model / name
+    path = copied / bundle.tasks["sst"][0].model / "model.safetensors"
     data = path.read_bytes()
     path.unlink()
-    if how != "gone":
-        path.write_bytes(data[:-1] if how == "cut" else data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
-    what = "cannot be read: No such file or directory" if how == "gone" else "is truncated or damaged"
-    line = one_line_error(load_bundled, copied, bundle, "sst", "cpu")
-    assert line == f"a bundle's models must be whole (copy it again), {path} {what}"
+    if not is_gone:
+        path.write_bytes(data[:-1])
+    assert str(path.parent) in one_line_error(load_bundled, copied, bundle, "sst", "cpu")
 
 
-def test_changed_card_and_missing_model_of_another_task_are_allowed(copied: Path) -> None:
+def test_missing_model_of_another_task_is_allowed(copied: Path) -> None:
     bundle = read_bundle(copied)
     own = {member.model for member in bundle.tasks["sts"]}
     assert len(own) == 2 < len(bundle.models), "some models are of other tasks alone"
     for place in bundle.models:
-        (copied / place / "README.md").write_text("Licence: mine\n")
         if place not in own:
             shutil.rmtree(copied / place)
     assert len(load_bundled(copied, bundle, "sts", "cpu").models) == 2

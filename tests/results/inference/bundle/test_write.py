@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import weakref
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -24,9 +23,9 @@ from results.inference.models import LoadedModel, load_models
 from results.predict import main
 from results.records.selection import Selection, read_selection
 from tests.one_line_error import one_line_error
-from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, select_mixed, source_of
+from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
 from tests.results.inference.test_models import rewrite_encoder
-from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch
+from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, select_pairs
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -35,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[4]
 def sweep(trained_folder: Path, tmp_path: Path) -> Path:
     """A copy of a trained sweep with both trials selected for every task."""
     folder = shutil.copytree(trained_folder, tmp_path / "sweeps" / "mine")
-    select_mixed(folder)
+    select_pairs(folder)
     return folder
 
 
@@ -104,13 +103,13 @@ def test_bundle_holds_each_model_once_and_the_selection(
     found = read_bundle(place)
     assert sorted(found.models) == sorted(f"models/{path.name}" for path in (place / "models").iterdir())
     origins = {f"trial {trial} of mine, epoch {epoch}": (trial, epoch) for trial, epoch in epochs}
-    assert sorted(model.origin for model in found.models.values()) == sorted(origins)
+    assert sorted(found.models.values()) == sorted(origins)
     for task in TASKS:
-        own = [origins[found.models[member.model].origin] for member in found.tasks[task]]
+        own = [origins[found.models[member.model]] for member in found.tasks[task]]
         assert own == [(trial, kept_epoch(sweep, trial, task)) for trial in (FIRST, SECOND)]
-    for name, model in found.models.items():
+    for name, origin in found.models.items():
         assert load_exported(place / name).config.active_tasks == tuple(TASKS)
-        card, (trial, epoch) = (place / name / "README.md").read_text(), origins[model.origin]
+        card, (trial, epoch) = (place / name / "README.md").read_text(), origins[origin]
         assert f"# mine {trial}\n" in card
         assert f"weights of epoch {epoch}, of a trial among 3" in card
     modes = {path.stat().st_mode & 0o777 for path in place.rglob("*") if path.is_file()}
@@ -172,10 +171,10 @@ def test_failure_leaves_nothing(why: str, sweep: Path, tmp_path: Path, monkeypat
         assert "File too large" in line
     else:
 
-        def interrupt(_: object) -> Mapping[str, int]:
+        def interrupt(*_: object) -> str:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(bundle, "file_crc32", interrupt)
+        monkeypatch.setattr(bundle, "bundle_card", interrupt)
         with pytest.raises(KeyboardInterrupt):
             make_bundle(selection, sweep, place)
     assert not list(place.parent.iterdir())

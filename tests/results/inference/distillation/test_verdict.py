@@ -84,8 +84,3 @@ def test_a_verdict_says_what_is_shown_and_no_more(own: float, words: str) -> Non
     text = " ".join(distillation_verdict([near(0.04), near(own), near(own - 0.04)], 12, 0.25))
     assert words in text
     assert sum(part in text for part in ("of their gain", "not shown to gain", "worse than")) == 1
-
-
-def test_a_student_that_was_trained_once_is_named_as_such() -> None:
-    once = ScoreDifference(value=0.03, low=0.01, high=0.05, knows_training=False)
-    assert "trained once" in distillation_verdict([near(0.04), once, near(-0.01)], 3, 0.3)[-1]

@@ -38,13 +38,6 @@ def test_replicates_that_are_equal_by_chance_leave_the_test_over_examples() -> N
     assert found == pytest.approx(stats.chi2.sf(0.01**2 / 0.0004, 1))
 
 
-def test_built_in_interaction_is_found() -> None:
-    means, params = grid_of(GRID, 3, lambda a, b: 0.5 + 0.05 * (a == 2) * (b == 1), 0, 0.005)
-    (found,) = find_interactions(KEYS, means, params)
-    assert found.keys == ("a", "b")
-    assert found.is_significant
-
-
 def test_additive_effects_are_no_interaction_in_19_of_20_sweeps() -> None:
     claims = []
     for seed in range(150):

@@ -29,16 +29,6 @@ def test_two_values_are_compared_as_by_a_paired_t_test() -> None:
     assert other.is_significant == (expected.pvalue < 0.05)
 
 
-def test_interval_is_unknown_without_replicates() -> None:
-    means = configuration_means(model_scores(np.array([[0.5], [0.6]])))
-    base, other = key_effects(grid_contrasts(KEY, [{"a": 0}, {"a": 1}]), means)
-    assert (base.mean, other.mean) == (0.5, 0.6)
-    assert other.difference == pytest.approx(0.1)
-    assert other.interval is None
-    assert other.error is None
-    assert not other.is_significant
-
-
 def test_several_keys_are_compared_where_all_else_is_equal() -> None:
     """Configurations of a=1 with b=2 are missing, so b=2 must not enter the difference between values of a."""
     params = [{"a": a, "b": b} for a, b in ((0, 1), (1, 1), (0, 2), (0, 3), (1, 3))]
@@ -48,20 +38,6 @@ def test_several_keys_are_compared_where_all_else_is_equal() -> None:
     assert other.difference == pytest.approx(((0.3 - 0.1) + (0.5 - 0.2)) / 2)
     assert base.mean == pytest.approx((0.1 + 0.9 + 0.2) / 3 + 0.005)
     assert (base.num_trials, other.num_trials) == (6, 4)
-
-
-def test_value_that_no_base_matches_has_no_difference() -> None:
-    params = [{"a": 0, "b": 1}, {"a": 1, "b": 2}]
-    means = configuration_means(model_scores(np.array([[0.1, 0.2], [0.3, 0.5]])))
-    _, other = key_effects(grid_contrasts(KEY, params), means)
-    assert (other.difference, other.interval) == (None, None)
-
-
-def test_value_that_no_configuration_has_is_left_out() -> None:
-    means = configuration_means(model_scores(np.array([[0.5, 0.6], [0.6, 0.6]])))
-    key = SearchedKey(name="a", values=(0, 1, 2), base=0)
-    found = key_effects(grid_contrasts(key, [{"a": 0}, {"a": 2}]), means)
-    assert [(value.value, value.num_trials) for value in found] == [(0, 2), (2, 2)]
 
 
 def test_equal_values_are_called_different_in_one_sweep_of_twenty() -> None:
@@ -115,11 +91,6 @@ def test_some_keys_have_no_trend(key: SearchedKey, scores: Mapping[Any, float]) 
     assert trend_of(key, scores) is None
 
 
-def test_trend_is_unknown_without_replicates() -> None:
-    means, params = grid_of({"a": NUMBERS.values}, 1, lambda own: SLOPE[own], 0, 0.002)
-    assert find_trend(NUMBERS, params, means) is None
-
-
 def test_trend_is_over_what_all_values_were_trained_with() -> None:
     """At b=1 the scores rise, at b=2 they fall; the value 3 has only b=1."""
     cells = [(a, b) for b in (1, 2) for a in (0, 1, 2, 3) if (a, b) != (3, 2)]
@@ -159,14 +130,3 @@ def test_difference_is_moved_into_the_interval_that_both_looks_allow() -> None:
     (found,) = with_earlier([effect_of(0.005, 0.02)], [effect_of(0.05, 0.04, decided_at=3)])
     assert found.interval == pytest.approx((0.01, 0.025))
     assert found.difference == pytest.approx(0.01)
-
-
-def test_present_look_counts_where_two_have_nothing_in_common() -> None:
-    present = effect_of(-0.05, 0.01, decided_at=9)
-    assert with_earlier([present], [effect_of(0.05, 0.04, decided_at=3)]) == [present]
-
-
-def test_earlier_look_without_an_interval_changes_nothing() -> None:
-    present = effect_of(0.05, 0.01, decided_at=9)
-    assert with_earlier([present], [replace(present, interval=None, decided_at=None)]) == [present]
-    assert with_earlier([present], []) == [present]

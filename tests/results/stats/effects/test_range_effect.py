@@ -13,9 +13,7 @@ from results.stats.effects.range_effect import (
     RangeEffect,
     choice_contrasts,
     fit_keys,
-    positions,
     range_effect,
-    values_at,
 )
 from results.stats.effects.searched_keys import KeyRange, SearchedKey
 from results.stats.resampling import Floats
@@ -117,12 +115,6 @@ def test_no_effect_is_claimed_because_replicates_differ_less_than_the_fit_is_off
     assert np.mean(claims) < 0.15
 
 
-def test_too_few_configurations_are_not_fitted() -> None:
-    table, params = draw(11, peak, 0, 0.01)
-    assert fit_keys([RATE, WEIGHT, LOSS], configuration_means(model_scores(table)), params) is None
-    assert fit_keys([RATE], configuration_means(model_scores(table)), params) is not None
-
-
 def test_few_configurations_are_fitted_by_lines_which_claim_no_more() -> None:
     """One search in twenty claims an effect where there is none, though the rate's curve is no line."""
     table, params = draw(12, peak, 0, 0.01)
@@ -148,14 +140,6 @@ def test_key_that_some_configurations_lack_is_fitted_from_the_others() -> None:
     assert fit is not None
     low, high = range_effect(RATE, fit).optimum_interval
     assert low < 3e-5 < high
-
-
-@pytest.mark.parametrize("domain", [RATE.range, WEIGHT.range])
-def test_positions_and_values_are_inverse(domain: KeyRange) -> None:
-    scale = np.linspace(-1, 1, 7)
-    assert np.allclose(positions(domain, values_at(domain, scale)), scale)
-    assert values_at(domain, -1.0) == pytest.approx(domain.low)
-    assert values_at(domain, 1.0) == pytest.approx(domain.high)
 
 
 def test_trainings_that_something_else_made_the_same_show_no_effect() -> None:

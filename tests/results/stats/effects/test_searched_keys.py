@@ -15,7 +15,6 @@ from results.stats.effects.searched_keys import (
     KeyRange,
     SearchedKey,
     base_number,
-    base_value,
     searched_keys,
     with_bases,
 )
@@ -49,11 +48,6 @@ def test_first_value_takes_the_place_of_a_base_value_that_was_not_trained(make_r
     assert with_bases([key], {"smart.weight": 1.0})[0].base_title == "given value"
 
 
-def test_values_of_no_trial_are_left_out(make_record: MakeRecord) -> None:
-    (key,) = searched_keys(info_of([["smart.weight", [0.0, 0.45]]]), records_of(make_record, {"smart.weight": 0.0}))
-    assert key == SearchedKey(name="smart.weight", values=(0.0,), own_base=0.45, base=0.0)
-
-
 def test_named_overrides_are_compared_with_the_first_name(make_record: MakeRecord) -> None:
     grid = [["loss", {"cross_entropy": {"a": 1}, "ordinal": {"a": 2}}]]
     (key,) = searched_keys(info_of(grid), records_of(make_record, {"loss": "ordinal"}, {"loss": "cross_entropy"}))
@@ -79,11 +73,6 @@ def test_base_value_of_a_star_is_what_all_trained_tasks_have(
     (key,) = searched_keys(info, records_of(make_record, {"tasks.*.batch_size": 8}, {"tasks.*.batch_size": 16}))
     own = 16 if base == 16 else NO_VALUE
     assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), own_base=own, base=base)
-
-
-@pytest.mark.parametrize("base", [{}, {"stages": [{"tasks": []}]}])
-def test_a_star_has_no_base_value_where_no_task_is_trained(base: dict[str, Any]) -> None:
-    assert base_value(base, "tasks.*.batch_size") is NO_VALUE
 
 
 @pytest.mark.parametrize(
@@ -131,21 +120,9 @@ def test_ranges_count_in_a_search_and_not_in_a_grid(make_record: MakeRecord) -> 
     assert (key.values, key.range) == ((0.0, 3.0), None)
 
 
-def test_choices_of_a_search_have_values(make_record: MakeRecord) -> None:
-    ranges = [["loss", {"Choice": {"values": ["a", ["b", "c"], None]}}]]
-    records = records_of(make_record, {"loss": ["b", "c"]}, {"loss": "a"})
-    (key,) = searched_keys(info_of(ranges=ranges, search="random"), records)
-    assert key.values == ("a", ("b", "c"))
-
-
 def test_sweep_that_does_not_record_its_search_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^sweep.json must record space, base, search, got no base, search$"):
         searched_keys({"space": {"grid": [], "ranges": []}}, [])
-
-
-@pytest.mark.parametrize("params", [{}, {"other": 1}])
-def test_undrawn_key_has_no_value(params: Mapping[str, Any]) -> None:
-    assert SearchedKey(name="smart.weight", values=()).value_of(params) is None
 
 
 KEYS = (
@@ -167,22 +144,6 @@ KEYS = (
 )
 def test_another_base_value_is_given_as_a_value_or_as_its_text(bases: dict[str, Any], expected: list[Any]) -> None:
     assert [key.base for key in with_bases(KEYS, bases)] == expected
-
-
-def test_numbers_that_are_shown_alike_are_different_base_values() -> None:
-    key = SearchedKey(name="rate", values=(1.0, 1.0000001), base=1.0)
-    assert with_bases([key], {"rate": "1.0000001"})[0].base == 1.0000001
-
-
-@pytest.mark.parametrize("wanted", ["true", "True", True])
-def test_a_base_value_may_be_a_truth_value(wanted: Any) -> None:
-    key = SearchedKey(name="stages.0.sum_losses", values=(False, True), base=False)
-    assert with_bases([key], {key.name: wanted})[0].base is True
-
-
-def test_a_key_without_finished_trials_has_no_other_base_value() -> None:
-    key = SearchedKey(name="smart.weight", values=())
-    assert with_bases([key], {"smart.weight": "0.45"}) == [key]
 
 
 @pytest.mark.parametrize(

@@ -81,18 +81,6 @@ def test_values_that_trained_the_same_count_once(make_report: MakeReport, make_r
             assert effects[effect.value].margin == pytest.approx(effect.margin, rel=0.03, nan_ok=True)  # drawn
 
 
-def test_keys_that_do_not_vary_have_their_value(make_report: MakeReport, make_record: MakeRecord) -> None:
-    """A grid of two keys, of the first of which only one value has been trained."""
-    records, reports = grid_sweep(make_report, make_record, {(n, r): 0.2 + 0.3 * n for n in range(2) for r in range(2)})
-    records = [replace(record, params={"rate": 0.1, **record.params}) for record in records]
-    space = {"question": "", "metric": "overall", "grid": [["rate", [0.1, 0.2]], ["weight", [0, 1]]], "ranges": []}
-    info = {"space": space, "base": {"weight": 0, "rate": 0.2}, "search": "grid"}
-    found = sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
-    assert {task: (dict(c.constants), list(c.values)) for task, c in found.columns.items()} == {
-        task: ({"rate": 0.1}, ["weight"]) for task in (*TASKS, "overall")
-    }
-
-
 def test_scores_of_different_tasks_are_compared_task_by_task(make_report: MakeReport, make_record: MakeRecord) -> None:
     skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(2)}
     records, reports = grid_sweep(make_report, make_record, skills)
@@ -194,12 +182,6 @@ def test_random_search_over_a_range_has_a_curve(make_report: MakeReport, make_re
     assert found.columns["overall"].is_known
     found = estimate(records[:5], {record.trial_id: reports[record.trial_id] for record in records[:5]}, ranges=ranges)
     assert not found.columns["overall"].is_known
-
-
-def test_single_configuration_has_no_effects(make_report: MakeReport, make_record: MakeRecord) -> None:
-    records, reports = grid_sweep(make_report, make_record, {(0, 0): 0.5, (0, 1): 0.5})
-    assert estimate(records, reports).columns == {}
-    assert estimate([], {}).columns == {}
 
 
 Values = tuple[float, str]
