@@ -130,7 +130,7 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.setup.inputs import read_inputs
     from sweeps.setup.machine_checks import check_machine, describe_gpus
     from sweeps.setup.precision import describe_precision, fit_encoders
-    from sweeps.setup.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
+    from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total, describe_trials
     from sweeps.setup.time_estimate import describe_time
 
     check_machine(options)
@@ -148,8 +148,7 @@ def show_dry_run(options: SweepOptions) -> None:
         fingerprints = {name: own.pretrained.fingerprint if own.is_local else None for name, own in found.items()}
         show_lines(describe_resume(options, inputs, fingerprints))
     else:
-        show_lines(describe_trials(options, inputs))
-        show_lines(describe_stages(options, inputs))
+        show_lines([*describe_trials(options, inputs), describe_total(options, inputs)])
         show_lines(describe_disk_need(options, inputs, encoders))
         show_lines(wrapped(describe_time(options, inputs, encoders), output_width()))
     show_lines(["Dry run: nothing was started."])
