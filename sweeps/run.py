@@ -121,10 +121,9 @@ def show_keys(name: str | None, data: str | None, files: Sequence[str]) -> None:
 
 
 def show_dry_run(options: SweepOptions) -> None:
-    """Prints what a sweep would do, or what is left to run of one."""
+    """Prints what a new sweep would do."""
     from mtlib.model.encoder import preview_encoder
     from search_spaces.space import encoder_names
-    from sweeps.driver.resume import describe_resume
     from sweeps.driver.whole_sweep import TRYING
     from sweeps.setup.encoder_checks import describe_families
     from sweeps.setup.inputs import read_inputs
@@ -144,13 +143,9 @@ def show_dry_run(options: SweepOptions) -> None:
         f"The encoder {name} is {own.place}." if len(found) > 1 else f"The encoder is {own.place}."
         for name, own in found.items()
     )
-    if options.resume:
-        fingerprints = {name: own.pretrained.fingerprint if own.is_local else None for name, own in found.items()}
-        show_lines(describe_resume(options, inputs, fingerprints))
-    else:
-        show_lines([*describe_trials(options, inputs), describe_total(options, inputs)])
-        show_lines(describe_disk_need(options, inputs, encoders))
-        show_lines(wrapped(describe_time(options, inputs, encoders), output_width()))
+    show_lines([*describe_trials(options, inputs), describe_total(options, inputs)])
+    show_lines(describe_disk_need(options, inputs, encoders))
+    show_lines(wrapped(describe_time(options, inputs, encoders), output_width()))
     show_lines(["Dry run: nothing was started."])
 
 

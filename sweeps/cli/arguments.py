@@ -46,7 +46,6 @@ CHANGEABLE_OPTIONS = (
     "replicate_best",
     "until_decided",
     "retry_failed",
-    "dry_run",
 )
 """Options, besides `--storage` and `--address`, that --resume may change; data and encoder only by their place."""
 

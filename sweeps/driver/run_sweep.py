@@ -28,7 +28,6 @@ from sweeps.cluster.capacity import (
     describe_cluster,
     describe_idle_gpus,
     describe_lane,
-    describe_small_stores,
     fits_cluster,
 )
 from sweeps.cluster.connection import connected_to_ray, disconnect
@@ -252,9 +251,8 @@ def run_on_ray(run: SweepRun) -> str | None:
             require(fits_cluster(plan), rule, f"one that needs {describe_lane(plan)}")
         if dashboard:
             run.note(f"Ray's dashboard: {dashboard}")
-        for problem in (describe_small_stores(plan, run.inputs.num_bytes), describe_idle_gpus(plan)):
-            if problem is not None:
-                run.note(problem)
+        if (problem := describe_idle_gpus(plan)) is not None:
+            run.note(problem)
         try:
             sweep = start_sweep(run, put_inputs(run.inputs, plan.data_folder, plan.options.cache_folder))
         except RayError as lost:
@@ -303,7 +301,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
-    study = open_study(run.journal, plan.options.name, plan.space.metric, folder)
+    study = open_study(run.journal, plan.options.name, plan.space.metric)
     history, race = run.known.reports, None if plan.race is None else RaceWatch(folder, plan.race)
     searcher = SweepSearcher(
         plan,

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-import optuna_dashboard
 import pytest
 import torch
 from optuna.storages import JournalStorage
@@ -520,46 +519,18 @@ def test_resumed_sweep_that_breaks_keeps_its_folder(
     assert len(read_trials(interrupted.folder)) == 7
 
 
-def test_dry_run_of_a_resumed_sweep_shows_pending_trials_and_changes_nothing(
-    interrupted: InterruptedSweep, tmp_path: Path, capsys: Capture
-) -> None:
-    before = {path: path.read_bytes() for path in interrupted.folder.rglob("*") if path.is_file()}
-    capsys.readouterr()
-    assert main(["--resume", "first", "--storage", str(tmp_path), "--dry-run"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    at = lines.index("2 of 7 trials have ended; 1 of the others had begun and will continue.")
-    assert lines[at + 1 :] == [
-        "To be run:",
-        "  0002-r0  interrupted after epoch 1",
-        *(f"  {number:04d}-r0  queued" for number in range(3, 7)),
-        "Dry run: nothing was started.",
-    ]
-    assert not any(line.startswith("In all") for line in lines)
-    assert {path: path.read_bytes() for path in interrupted.folder.rglob("*") if path.is_file()} == before
-    assert interrupted.plans == []
-
-
-@pytest.mark.slow
-def test_dry_run_of_a_resumed_sweep_loads_no_ray(interrupted: InterruptedSweep) -> None:
-    done = run_process([str(SCRIPT), "--resume", str(interrupted.folder), "--dry-run"], ROOT)
-    assert not done.heavy_packages & {"ray", "optuna"}
-
-
-def test_dry_run_refuses_what_resuming_refuses(
+def test_changed_space_or_encoder_is_refused(
     interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     changed = dataclasses.replace(load_space("smart_lambda"), grid={"smart.weight": (0.0, 9.0)})
     with monkeypatch.context() as patch:
         patch.setattr("sweeps.setup.inputs.find_space", lambda *_: (changed, None))
-        assert main(["--resume", str(interrupted.folder), "--dry-run"]) == 2
+        assert main(["--resume", str(interrupted.folder)]) == 2
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
     info = read_sweep(interrupted.folder)
     write_sweep(interrupted.folder, {**info, "encoder": {**info["encoder"], "fingerprint": "0" * 64}})
-    assert main(["--resume", str(interrupted.folder), "--dry-run"]) == 2
-    refused = capsys.readouterr().err
-    assert "the encoder must be what it was when the sweep began" in refused
     assert main(["--resume", str(interrupted.folder)]) == 2
-    assert capsys.readouterr().err == refused
+    assert "the encoder must be what it was when the sweep began" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("status", "code"), [("pruned", 0), ("failed", 3)])
@@ -579,8 +550,7 @@ def test_finished_sweep_is_reported_and_ranked_without_ray(
     assert [record.status for record in read_trials(interrupted.folder)] == [status, *["complete"] * 6]
     storage = JournalStorage(JournalFileBackend(str(interrupted.folder / JOURNAL_NAME)))
     study = optuna.load_study(study_name=interrupted.folder.name, storage=storage)
-    assert sum(trial.state.is_finished() for trial in study.trials) == 7, "for optuna-dashboard"
-    assert optuna_dashboard.get_note(study).splitlines()[0] in printed.out, "the answer"
+    assert sum(trial.state.is_finished() for trial in study.trials) == 7
 
 
 def test_demonstration_in_a_moved_storage_resumes(

@@ -52,7 +52,7 @@ def test_numbers_of_a_running_sweep(write: Write) -> None:
     state = read_sweep_state(write(*(trial(number, status) for number, status in enumerate(statuses)), life="running"))
     assert (state.num_done, state.num_failed, state.num_running, state.num_left) == (3, 1, 1, 2)
     assert (state.life, state.is_running, state.question) == ("running", True, "Which weight?")
-    assert state.next_command == f"python sweeps/status.py {state.folder} --follow"
+    assert state.next_command == f"python sweeps/status.py {state.folder}"
 
 
 def test_trials_that_ran_when_a_sweep_stopped_are_left(write: Write) -> None:

@@ -55,7 +55,7 @@ from sweeps.driver.run_sweep import (
 from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.search.study import FOLDER_ATTRIBUTE, JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
+from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 from sweeps.search.trial import make_trial
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
@@ -227,10 +227,6 @@ def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
         highest = np.maximum.accumulate([facts["score"] for facts in reports])
         assert list(trial.intermediate_values.values()) == list(highest)
         assert trial.value == (record.best["overall"] if record.status != "failed" else None)
-        best = {f"best_{name}": score for name, score in record.best.items()}
-        folder = f"{sweep.plan.options.folder}/trials/{record.trial_id}"
-        own = {NUMBER_ATTRIBUTE: record.number, TRIALS_ATTRIBUTE: record.trial_id, FOLDER_ATTRIBUTE: folder}
-        assert trial.user_attrs == {**own, **best}
 
 
 def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
@@ -340,7 +336,7 @@ def test_trials_are_waited_for_no_longer_than_ray_lets_the_driver_live(
 def run_without_ray(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A run whose trials have ended, for `run_on_ray` without a Ray."""
     sweep = idle_sweep(plan)
-    answers = {"connected_to_ray": contextlib.nullcontext(), "fits_cluster": True, "describe_small_stores": None}
+    answers = {"connected_to_ray": contextlib.nullcontext(), "fits_cluster": True}
     answers |= {
         "describe_cluster": "",
         "put_inputs": None,

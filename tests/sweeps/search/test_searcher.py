@@ -17,7 +17,7 @@ from results.records.trials import TrialRecord
 from search_spaces.domain import Choice, Condition, Float
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
-from sweeps.search.study import FOLDER_ATTRIBUTE, JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE, open_study
+from sweeps.search.study import JOURNAL_NAME, open_study
 from sweeps.search.trial import Trial, queued_record
 from tests.sweeps.conftest import MakePlan
 
@@ -37,7 +37,7 @@ class Run:
         self.plan = plan
         self.announced: list[Trial] = []
         options = plan.options
-        study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric, options.folder)
+        study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric)
         self.race, self.is_decision_due = plan.race, False
         self.searcher = SweepSearcher(
             plan,
@@ -208,7 +208,6 @@ def test_without_pruning_replicates_start_where_a_lane_would_be_idle(make_plan: 
     assert run.states() == ["RUNNING"] * 2
     run.end(1, 0.1, tune_id=1)
     assert (run.trials[0].state.name, run.trials[0].value) == ("COMPLETE", pytest.approx(0.4))
-    assert run.trials[0].user_attrs[TRIALS_ATTRIBUTE] == "0000-r0 0000-r1", "in this order, whichever ends first"
 
 
 @pytest.mark.parametrize(("best", "state"), [(0.7, "COMPLETE"), (None, "FAIL")])
@@ -235,7 +234,6 @@ def test_after_a_stop_nothing_is_suggested_and_ends_still_reach_the_study(make_p
     run.end(1, 0.4, "interrupted", tune_id=4)
     assert run.suggest() == Searcher.FINISHED
     assert run.states() == ["PRUNED", "FAIL", "COMPLETE", "RUNNING"], "only suggested trials are in the study"
-    assert run.trials[3].user_attrs.keys() == {NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE, FOLDER_ATTRIBUTE}, "no score yet"
 
 
 def test_tpe_learns_from_results(make_plan: MakePlan) -> None:

@@ -23,7 +23,7 @@ from results.records.trials import write_sweep
 from search_spaces.domain import Choice, Float
 from search_spaces.presets import general
 from search_spaces.space import SearchSpace, encoder_names, grid_configs, load_space, space_names
-from sweeps.api import write_space
+from search_spaces.space_source import space_source
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
 from sweeps.setup.create import create_sweep
@@ -342,7 +342,8 @@ def test_a_space_names_encoders_by_absolute_paths_alone(options: Options, tiny_f
     for name, is_right in (("owner/name", True), (f"{tmp_path}/here", True), ("./here", False), ("/no/such", False)):
         named = {"first": {"encoder.name": name}, "base": {}}
         space = SearchSpace(name="own", question="?", base=base, grid={"encoder_of": named})
-        path = write_space(space, tmp_path)
+        path = tmp_path / "own.py"
+        path.write_text(space_source(space))
         if is_right:
             names = (base.encoder.name, name)
             assert encoder_names(read_inputs(options(space=str(path), data=tiny_folder)).space) == names
