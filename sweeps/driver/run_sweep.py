@@ -34,7 +34,6 @@ from sweeps.cluster.connection import connected_to_ray, disconnect
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement import on_node
 from sweeps.cluster.ray_services import RayServices, find_services
-from sweeps.cluster.shared_storage import check_storage_of_nodes
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
@@ -166,8 +165,8 @@ def run_plan(
         on_trained: called once all trials have ended and their records are written, before lanes are closed.
 
     Raises:
-        ValueError: no trial fits the machine, there is no cluster, its nodes do not share a storage that is a local
-            folder, starting weights have become unreadable, or a lane cannot load what it needs.
+        ValueError: no trial fits the machine, there is no cluster, starting weights have become unreadable, or a lane
+            cannot load what it needs.
         KeyboardInterrupt: interrupted twice.
     """
     known = known or KnownTrials(records=(), reports={}, notes=())
@@ -282,20 +281,11 @@ def describe_ray_error(error: RayError) -> str:
 
 
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
-    """Starts channel, lanes and Tune; lanes and Tune start concurrently.
-
-    Raises:
-        ValueError: nodes do not share a storage that is a local folder.
-    """
-    plan, driver_id, folder = run.plan, run.ownership.id, run.plan.options.folder
+    """Starts channel, lanes and Tune; lanes and Tune start concurrently."""
+    plan, folder = run.plan, run.plan.options.folder
     suggested: queue.SimpleQueue[Trial] = queue.SimpleQueue()
     channel = open_channel(plan)
-    try:
-        check_storage_of_nodes(plan, driver_id, channel)
-    except ValueError:
-        ray.kill(channel)
-        raise
-    lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=driver_id, scratch=run.scratch)
+    lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch)
     for text in scale(lanes, run.ledger.num_left):
         run.note(text)
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))

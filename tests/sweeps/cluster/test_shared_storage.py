@@ -4,14 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 
 from results.records.driver_file import DRIVER_FILE
 from sweeps.cluster import shared_storage
-from sweeps.cluster.shared_storage import check_storage_of_nodes, describe_faults, find_storage_fault_by
-from sweeps.options import SweepPlan
+from sweeps.cluster.shared_storage import describe_faults, find_storage_fault_by
 from tests.driver_files import write_driver
-from tests.sweeps.conftest import MakePlan
 
 
 @pytest.fixture
@@ -64,12 +61,3 @@ def test_hosts_are_named_with_what_to_do() -> None:
         "--storage must be a folder that all nodes share, or a bucket (s3://...), got /sweeps/a: "
         "on red there is no such folder; on blue it cannot be written"
     )
-
-
-@pytest.mark.ray
-@pytest.mark.usefixtures("private_ray")
-def test_one_node_need_not_prove_anything(make_plan: MakePlan) -> None:
-    nobody: Any = None
-    plan: SweepPlan = make_plan()
-    check_storage_of_nodes(plan, "d", nobody)
-    assert ray.is_initialized()

@@ -20,7 +20,6 @@ from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, trial_epochs
 from sweeps.lanes import reporter as reporter_module
 from sweeps.lanes.channel import Channel
-from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.reporter import TrialReporter
 from tests.local_channel import LocalChannel, call_at_once
 from tests.results.conftest import build_report
@@ -45,9 +44,7 @@ def make_reporter(channel: LocalChannel, folder: Path, metric: str = "overall") 
     """The reporter of a trial that has just been handed to a lane."""
     found: Any = channel
     assignment = channel.assign({"trial_id": NAME})
-    return TrialReporter(
-        found, open_folder(folder), assignment, metric, TASKS, torch.device("cpu"), DrainWatch(lambda: False)
-    )
+    return TrialReporter(found, open_folder(folder), assignment, metric, TASKS, torch.device("cpu"))
 
 
 def be_second(monkeypatch: pytest.MonkeyPatch, first: Any) -> None:

@@ -34,7 +34,6 @@ from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
 from sweeps.lanes.channel import Assignment, Channel, Event
-from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
 from sweeps.lanes.worker import LaneSetup, SingleWorkerConfig, cause_of, run_lane, smallest, train_assigned
@@ -172,7 +171,7 @@ class PlainLane:
         plan = self.setup.plan
         encoder = cached_encoder(plan.space.base.encoder.name)
         reader: Any = FileReader(encoder, plan.data_folder, plan.options.cache_folder)
-        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=attempt), DrainWatch(lambda: False))
+        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=attempt))
         return self.reporters[-1]
 
     @property
