@@ -23,7 +23,7 @@ from results.ensembles.selection_method import Settings
 from results.records.selection import write_selection
 from results.records.tables import read_trials
 from results.records.trials import read_sweep, sweep_encoders
-from sweeps.api import FinishedSweep, option_words, ray_address, run_sweep, text_rows
+from sweeps.api import option_words, ray_address, run_sweep, text_rows
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepPlan
 from tests.architectures import ENCODERS
@@ -87,13 +87,6 @@ def test_varied_values_may_be_text_numbers_or_lists(plans: list[SweepPlan], plac
     assert plans[0].space.base.encoder.dropout is None
 
 
-def test_blanks_at_the_ends_of_a_text_are_kept(plans: list[SweepPlan], places: dict[str, Any]) -> None:
-    vary = {"tasks.sst.prefix": ["", "query: "]}
-    run_sweep(vary=vary, set={"encoder.max_length": 32, "tasks.qqp.prefix": "a: "}, **places)
-    assert plans[0].space.grid == {"tasks.sst.prefix": ("", "query: ")}
-    assert plans[0].space.base.tasks["qqp"].prefix == "a: "
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -127,13 +120,6 @@ def test_address_is_that_of_a_ray_that_runs_in_this_process(monkeypatch: pytest.
     assert ray_address() == "10.0.0.1:6379"
     monkeypatch.setitem(sys.modules, "ray", None)
     assert ray_address() == "10.0.0.1:6379"
-
-
-@pytest.mark.parametrize(
-    ("code", "status"), [(0, "complete"), (1, "failed"), (3, "some_failed"), (4, "limit_reached"), (130, "interrupted")]
-)
-def test_status_follows_from_the_exit_code(code: int, status: str, tmp_path: Path) -> None:
-    assert FinishedSweep(folder=tmp_path, exit_code=code, counts={}, failures={}, messages=()).status == status
 
 
 def test_rows_to_predict_have_the_texts_of_their_task() -> None:

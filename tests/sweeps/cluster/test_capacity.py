@@ -91,14 +91,6 @@ def test_new_lanes_fit_free_resources_and_all_lanes_total_ones(
     assert num_lanes(make_plan(), num_open, num_waiting, ()) == lanes
 
 
-def test_dead_nodes_hold_no_lane(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = {"NodeID": "a", "NodeManagerHostname": "here", "Resources": {"CPU": 4, "memory": PLENTY}}
-    for is_alive in (True, False):
-        monkeypatch.setattr(ray, "nodes", lambda alive=is_alive: [{**node, "Alive": alive}])
-        assert fits_cluster(make_plan(name=f"sweep-{is_alive}")) is is_alive
-        assert capacity.alive_nodes() == ({"a": "here"} if is_alive else {})
-
-
 def options(**changes: Any) -> SweepOptions:
     return SweepOptions(name="first", storage="/storage", address="auto", **changes)
 

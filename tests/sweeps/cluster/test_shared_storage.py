@@ -7,7 +7,7 @@ import pytest
 
 from results.records.driver_file import DRIVER_FILE
 from sweeps.cluster import shared_storage
-from sweeps.cluster.shared_storage import describe_faults, find_storage_fault_by
+from sweeps.cluster.shared_storage import find_storage_fault_by
 from tests.driver_files import write_driver
 
 
@@ -53,11 +53,3 @@ def test_folder_that_cannot_be_written_is_a_fault(folder: Path, monkeypatch: pyt
 
     monkeypatch.setattr(shared_storage, "write_bytes", refuse)
     assert find_storage_fault_by(folder, "d", is_there, 0.1) == "it cannot be written: Read-only file system"
-
-
-def test_hosts_are_named_with_what_to_do() -> None:
-    line = describe_faults("/sweeps/a", {"red": "there is no such folder", "blue": "it cannot be written"})
-    assert line == (
-        "--storage must be a folder that all nodes share, or a bucket (s3://...), got /sweeps/a: "
-        "on red there is no such folder; on blue it cannot be written"
-    )

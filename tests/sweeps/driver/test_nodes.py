@@ -112,15 +112,6 @@ def test_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
     assert run.has_line("sweep-lane. is idle and has released its resources")
 
 
-def test_only_node_is_lost_and_replaced(no_cpu: Nodes, storage: Path) -> None:
-    run = start_sweep(no_cpu, storage, *COMMAND)
-    run.wait_until(TWO_EPOCHS)
-    no_cpu.kill("worker")
-    run.wait_until(r"A trial fits no node: .*waiting for one, at most 10 minutes")
-    no_cpu.add("other", 1)
-    assert_all_complete(run, storage)
-
-
 def test_without_a_new_node_the_sweep_is_interrupted_and_can_be_resumed(no_cpu: Nodes, storage: Path) -> None:
     run = start_sweep(no_cpu, storage, *COMMAND, "--node-wait-minutes", "0.05")
     run.wait_until(TWO_EPOCHS)

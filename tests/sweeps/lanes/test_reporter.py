@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import torch
 
 from mtlib.checkpoints.state import StateFolder, newest_numbers
@@ -64,19 +63,6 @@ def test_first_worker_reports_its_step_until_the_channel_asks_it_to_stop(channel
     assert [reporter.on_step(STEP), reporter.on_step(STEP)] == [True, False]
 
 
-@pytest.mark.parametrize("is_answered", [True, False])
-def test_progress_is_reported_at_intervals_without_waiting_for_the_answer(
-    channel: LocalChannel, tmp_path: Path, is_answered: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if is_answered:
-        monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 100.0)
-    else:
-        monkeypatch.setattr(ray, "wait", lambda found, **_settings: ([], found))
-    reporter = make_reporter(channel, tmp_path)
-    assert all(reporter.on_step(STEP) for _ in range(5))
-    assert channel.calls == ["report_progress"]
-
-
 def test_other_workers_report_nothing(
     channel: LocalChannel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_config: TrialConfig
 ) -> None:
@@ -128,14 +114,6 @@ def test_report_holds_main_dev_scores_and_the_trials_own_seconds(
     assert event.facts["scores"]["overall"] == report.overall
     assert event.facts["score"] == event.facts["scores"][metric]
     assert (event.facts["epoch"], event.facts["step"], event.facts["seconds"]) == (2, 20, 1.5)
-
-
-def test_missing_verdict_interrupts_the_trial(channel: LocalChannel, tmp_path: Path) -> None:
-    reporter = make_reporter(channel, tmp_path)
-    channel.call("stop")
-    with pytest.raises(Interrupted):
-        reporter.on_epoch(build_report(1))
-    assert not reporter.is_stopped
 
 
 def test_no_state_is_saved_after_an_epoch_without_a_verdict(

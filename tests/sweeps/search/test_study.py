@@ -18,7 +18,6 @@ from sweeps.search.study import (
     JOURNAL_NAME,
     NUMBER_ATTRIBUTE,
     add_ended,
-    as_choice,
     ask_known,
     ask_new,
     open_study,
@@ -183,8 +182,3 @@ def test_added_configuration_equals_one_that_was_asked_for_and_has_ended(
     for own, other in zip(reload(tmp_path, "t").trials, reload(tmp_path).trials, strict=True):
         for name in ("number", "state", "value", "params", "distributions", "intermediate_values", "user_attrs"):
             assert getattr(own, name) == getattr(other, name), name
-
-
-@pytest.mark.parametrize("value", [None, True, 3, 0.5, "mean"])
-def test_scalar_is_stored_unchanged(value: object) -> None:
-    assert as_choice(value) is value

@@ -21,7 +21,6 @@ from sweeps.setup.precision import with_precision
 from sweeps.setup.report import (
     describe_base,
     describe_disk_need,
-    describe_range,
     describe_skipped,
     describe_sweep,
     describe_total,
@@ -107,12 +106,6 @@ def test_search_shows_its_domain(options: Build, inputs: SweepInputs, search: st
     ]
 
 
-def test_ranges_are_described() -> None:
-    assert describe_range(Float(low=1e-6, high=0.1, log=True)) == "a number from 1e-6 to 0.1, logarithmic"
-    assert describe_range(Int(low=8, high=64)) == "a whole number from 8 to 64"
-    assert describe_range(Choice(values=("a", 1.5, None, (1, 2)))) == "one of a, 1.5, none, 1-2"
-
-
 def sharing(inputs: SweepInputs, grid: dict[Any, Any], **changes: Any) -> SweepInputs:
     """A space over a plan of two epochs of QQP, 5 steps each, then three of SST, 7 steps each."""
     stages = (
@@ -138,25 +131,6 @@ def test_longer_run_continues_a_shorter_one(options: Build, inputs: SweepInputs)
     assert describe_total(options(), longer).endswith(" 104 optimizer steps; sharing stages saves 31 of them (29.8%).")
     slanted = sharing(inputs, {"stages.1.epochs": (9, 3)}, **{"optimizer.schedule": "slanted_triangular"})
     assert describe_total(options(), slanted).endswith("; sharing stages saves 10 of them (9.6%).")
-
-
-@pytest.mark.parametrize(
-    "settings", [{"reuse": False}, {"keep_gb": 0.0}, {"search": "tpe", "trials": 3}, {"search": "random", "trials": 3}]
-)
-def test_without_a_store_or_a_grid_nothing_is_saved(
-    options: Build, inputs: SweepInputs, settings: dict[str, Any]
-) -> None:
-    assert "saves" not in describe_total(options(**settings), sharing(inputs, SIZES))
-
-
-def test_disk_of_a_race_of_the_best_is_that_of_its_most_trainings(
-    options: Build, inputs: SweepInputs, tiny_encoder: PretrainedEncoder
-) -> None:
-    best = options(search="tpe", replicates=5, replicate_best=2)
-    race = dataclasses.replace(best, until_decided=0.0)
-    shared = sharing(inputs, SIZES, **{"encoder.max_length": 16})
-    encoders = {shared.space.base.encoder.name: tiny_encoder}
-    assert describe_disk_need(race, shared, encoders) == describe_disk_need(best, shared, encoders)
 
 
 def test_concurrent_trials_are_as_many_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
