@@ -16,7 +16,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import RETRY_SECONDS, local_path, open_folder
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import in_order
 from results.answers.next_commands import resume_command
 from results.records.driver_file import Ownership
@@ -64,8 +64,6 @@ LOST_SECONDS = 20.0
 """That time where Ray itself is lost: its client ends the driver, in silence, 60 s after the loss."""
 CLOSING_SECONDS = 20.0
 """The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
-STORAGE_SECONDS = 20.0
-"""A line says that the storage is away once `driver.json` could not be written for so long."""
 JOURNAL_SECONDS = 60.0
 """Between two copies of Optuna's journal to a bucket."""
 
@@ -140,7 +138,6 @@ class RunningSweep:
     """The deletion of weights and copying of the journal that was begun last."""
     must_prune: bool = False
     """Whether trials have ended since weights were deleted last."""
-    is_storage_away: bool = False
     pruned: KeptWeights = field(default_factory=dict)
     """The scores by which each trial still keeps best weights."""
 
@@ -350,7 +347,6 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
             for text in remove_ended(sweep.lanes):
                 sweep.run.note(text)
             error = why_none_opens(sweep.lanes)
-        watch_storage(sweep)
         error = error or sweep.services.why_lost or sweep.failure
         if sweep.run.ownership.is_lost:
             error = "another driver has taken the sweep"
@@ -408,18 +404,6 @@ def take_decisions(sweep: RunningSweep, lines: Sequence[str]) -> None:
     sweep.run.ledger.race = sweep.race.race
     for line in lines:
         sweep.run.note(line)
-
-
-def watch_storage(sweep: RunningSweep) -> None:
-    """Says when the storage cannot be written any more, and when it can again."""
-    seconds = sweep.run.ownership.seconds_unwritten
-    if (seconds >= STORAGE_SECONDS) != sweep.is_storage_away:
-        sweep.is_storage_away = seconds >= STORAGE_SECONDS
-        folder = sweep.run.plan.options.folder
-        away = f"{folder} could not be written for {seconds:.0f} s"
-        if local_path(folder) is None:
-            away += f": a request is repeated for {RETRY_SECONDS / 60:g} minutes at most"
-        sweep.run.note(away if sweep.is_storage_away else f"{folder} can be written again")
 
 
 def keep_house(sweep: RunningSweep) -> None:
