@@ -5,20 +5,18 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
-from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_words
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.method_file import read_method_file
-from mtlib.runtime.program_names import DEFAULT_STORAGE
-from mtlib.runtime.storage import local_path, open_folder, write_bytes
+from mtlib.runtime.storage import local_path
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
@@ -26,24 +24,15 @@ from results.inference.writers import column_names, row_values
 from results.records.selection import Selection, read_selection, write_selection
 from results.selection.select_all import SelectionRequest, select_from
 from results.sweep import Sweep, load_sweep
-from search_spaces.space import SearchSpace, load_space, space_names
-from search_spaces.space_source import space_source
 from sweeps.cli.arguments import (
     LIMIT_REACHED,
     SOME_FAILED,
     SWEEP_FAILED,
     build_parser,
     find_options,
-    read_storage,
 )
 from sweeps.cli.listeners import printing_listener, silent_listener
-from sweeps.driver.whole_sweep import Listener, run_or_resume
-from sweeps.setup.inputs import writing_to
-
-if TYPE_CHECKING:  # Ray is loaded once everything has been checked
-    from sweeps.driver.ledger import Ledger
-    from sweeps.driver.run_sweep import OnEvent
-    from sweeps.lanes.channel import Event
+from sweeps.driver.whole_sweep import run_or_resume
 
 SweepStatus = Literal["complete", "failed", "some_failed", "limit_reached", "interrupted"]
 STATUS_OF_CODE: Mapping[int, SweepStatus] = {
@@ -57,31 +46,6 @@ STATUS_OF_CODE: Mapping[int, SweepStatus] = {
 
 ONLY_COMMAND = ("help", "dry_run", "list_spaces", "list_keys")
 """Options of the command that print and run nothing."""
-REPORTED_EVENTS = ("started", "resumed", "report", "ended")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialReport:
-    """A trial's start, scored epoch or end, with the state of its sweep."""
-
-    trial: str
-    params: Mapping[str, Any]
-    """The searched values."""
-    replicate: int
-    """From 0."""
-    status: str
-    """`running`, or at its end `complete`, `reused`, `pruned`, `failed` or `interrupted`."""
-    epoch: int
-    """Epochs done so far, over all stages."""
-    step: int
-    """Optimizer steps at the end of the last of them."""
-    scores: Mapping[str, float]
-    """Newest dev score by task, and `overall` once all tasks have been active. Higher is better: an RMSE appears as its
-    negative."""
-    error: str | None
-    """Why it failed."""
-    counts: Mapping[str, int]
-    """The sweep's trials by status."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +131,8 @@ class FinishedSweep:
 
 
 def run_sweep(
-    space: str | Path | SearchSpace | None = None,
+    space: str | Path | None = None,
     *,
-    on_progress: Callable[[TrialReport], object] | None = None,
     verbose: bool = False,
     **options: Any,
 ) -> FinishedSweep:
@@ -179,10 +142,7 @@ def run_sweep(
     resources of one trial at least. The first Ctrl-C stops the sweep as it stops the command.
 
     Args:
-        space: name of a built-in space, path of a file, or a `SearchSpace` built in Python, of which a file is kept
-            with the sweep, so that it is resumed without the object. None for `vary` alone, and with `resume`.
-        on_progress: gets a report at each start, scored epoch and end of a trial, in this thread. An error in it ends
-            the sweep as Ctrl-C does, so that it can be resumed, and is raised again.
+        space: name of a built-in space, or path of a file. None for `vary` alone, and with `resume`.
         verbose: whether to print what the command prints, and to select ensembles at the end as it does. Otherwise
             nothing is printed, and `FinishedSweep.select` selects.
         options: as of the command, by their names with underscores: `data`, `encoder`, `workers`, `max_hours`, ...;
@@ -193,10 +153,8 @@ def run_sweep(
         ValueError: one line that says what is wrong: an unknown option, a wrong value, data or an encoder that cannot
             be used, another sweep in the folder.
     """
-    words = [*space_words(space, options.get("storage")), *option_words(options)]
+    words = [*([] if space is None else [f"--space={space}"]), *option_words(options)]
     listener = printing_listener() if verbose else silent_listener()
-    if on_progress is not None:
-        listener = reporting_listener(listener, on_progress)
     with contextlib.ExitStack() as cluster:
         found = find_options(parse_words(build_parser(), words), ray_address(), cluster)
         ending = run_or_resume(found, listener, words)
@@ -207,27 +165,6 @@ def run_sweep(
         failures=ending.outcome.failures,
         messages=ending.messages,
     )
-
-
-def space_words(space: str | Path | SearchSpace | None, storage: str | Path | None) -> list[str]:
-    """Returns the words of the command that name a space; one built in Python is written to a file in the storage."""
-    if isinstance(space, SearchSpace):
-        is_built_in = space.name in space_names()
-        rule = "a space made of a built-in one must have its own name; rename it: dataclasses.replace(space, name=...)"
-        require(not is_built_in or space == load_space(space.name), rule, repr(space.name))
-        space = space.name if is_built_in else write_space(space, storage)
-    return [] if space is None else [f"--space={space}"]
-
-
-def write_space(space: SearchSpace, storage: str | Path | None) -> Path:
-    """Writes a space to a file in the storage's cache, and returns its path; equal spaces have one file."""
-    source = space_source(space)
-    own = local_path(read_storage(str(storage or DEFAULT_STORAGE)))
-    folder = (own or Path(DEFAULT_STORAGE).expanduser()) / ".cache" / "spaces"
-    path = folder / f"{space.name}-{hash_of(source)[:12]}.py"
-    with writing_to(str(folder)):
-        write_bytes(open_folder(folder), path.name, source.encode())
-    return path
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
@@ -278,44 +215,6 @@ def ray_address() -> str | None:
     if ray is not None and ray.is_initialized():
         return str(ray.get_runtime_context().gcs_address)
     return os.environ.get("RAY_ADDRESS")
-
-
-def reporting_listener(listener: Listener, on_progress: Callable[[TrialReport], object]) -> Listener:
-    """Returns a listener that calls `on_progress` as well."""
-
-    @contextlib.contextmanager
-    def watch() -> "Iterator[OnEvent]":
-        with listener.watch() as on_event:
-
-            def handle(event: "Event", ledger: "Ledger") -> None:
-                on_event(event, ledger)
-                report = trial_report(event, ledger)
-                if report is not None:
-                    on_progress(report)
-
-            yield handle
-
-    return replace(listener, watch=watch)
-
-
-def trial_report(event: "Event", ledger: "Ledger") -> TrialReport | None:
-    """Returns what `on_progress` gets for an event; None for events that it does not get."""
-    is_repeated = event.facts.get("is_replayed") or event.facts.get("was_started") is False
-    is_unscored = event.kind == "report" and not event.facts["scores"]
-    if event.kind not in REPORTED_EVENTS or is_repeated or is_unscored:
-        return None
-    record = ledger.records[str(event.trial_id)]
-    return TrialReport(
-        trial=record.trial_id,
-        params=record.params,
-        replicate=record.replicate,
-        status=record.status,
-        epoch=record.epochs,
-        step=record.steps,
-        scores=record.last,
-        error=record.error,
-        counts=ledger.counts,
-    )
 
 
 def is_missing(value: Any) -> bool:

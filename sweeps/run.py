@@ -121,16 +121,15 @@ def show_keys(name: str | None, data: str | None, files: Sequence[str]) -> None:
 
 
 def show_dry_run(options: SweepOptions) -> None:
-    """Prints what a sweep would do, or what is left to run of one."""
+    """Prints what a new sweep would do."""
     from mtlib.model.encoder import preview_encoder
     from search_spaces.space import encoder_names
-    from sweeps.driver.resume import describe_resume
     from sweeps.driver.whole_sweep import TRYING
     from sweeps.setup.encoder_checks import describe_families
     from sweeps.setup.inputs import read_inputs
     from sweeps.setup.machine_checks import check_machine, describe_gpus
     from sweeps.setup.precision import describe_precision, fit_encoders
-    from sweeps.setup.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
+    from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total, describe_trials
     from sweeps.setup.time_estimate import describe_time
 
     check_machine(options)
@@ -144,14 +143,9 @@ def show_dry_run(options: SweepOptions) -> None:
         f"The encoder {name} is {own.place}." if len(found) > 1 else f"The encoder is {own.place}."
         for name, own in found.items()
     )
-    if options.resume:
-        fingerprints = {name: own.pretrained.fingerprint if own.is_local else None for name, own in found.items()}
-        show_lines(describe_resume(options, inputs, fingerprints))
-    else:
-        show_lines(describe_trials(options, inputs))
-        show_lines(describe_stages(options, inputs))
-        show_lines(describe_disk_need(options, inputs, encoders))
-        show_lines(wrapped(describe_time(options, inputs, encoders), output_width()))
+    show_lines([*describe_trials(options, inputs), describe_total(options, inputs)])
+    show_lines(describe_disk_need(options, inputs, encoders))
+    show_lines(wrapped(describe_time(options, inputs, encoders), output_width()))
     show_lines(["Dry run: nothing was started."])
 
 

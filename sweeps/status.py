@@ -3,8 +3,7 @@
 import argparse
 import shutil
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,14 +11,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, duration, new_parser, parse_words, run_command
-from mtlib.runtime.console import (
-    COMMAND_INDENT,
-    PrintedTable,
-    new_console,
-    redrawn_lines,
-    show_lines,
-    table_lines,
-)
+from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, show_lines, table_lines
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import check_answer, exists
@@ -28,10 +20,8 @@ from results.stats.texts import value_texts
 from sweeps.cli.arguments import find_sweep_folder, read_storage
 from sweeps.cli.sweep_state import SweepState, epoch_text, list_sweeps, read_sweep_state, score_texts, step_text
 
-FOLLOW_SECONDS = 3.0
-"""Between two readings with --follow."""
 UNLIMITED_WIDTH = 10_000
-"""Columns where there is neither a terminal nor the variable COLUMNS, and of a log: each trial has one line."""
+"""Columns where there is neither a terminal nor the variable COLUMNS."""
 
 EXAMPLES = f"""\
 examples:
@@ -41,8 +31,8 @@ examples:
     python sweeps/status.py --storage DIR
   the trials of one sweep, by its name or folder
     python sweeps/status.py NAME
-  likewise, drawn again every {FOLLOW_SECONDS:g} seconds until the sweep ends
-    python sweeps/status.py NAME --follow
+  likewise, drawn again every few seconds
+    watch -n 5 python sweeps/status.py NAME
 
 Only files are read, so it works beside a running sweep. A sweep that was killed counts as running for a minute.
 
@@ -58,15 +48,6 @@ class Drawn:
     tables: Sequence[PrintedTable]
     """The table as it is, and a tall one for narrow terminals."""
     commands: Sequence[str]
-    runs: bool
-    """Whether something still runs."""
-
-    def lines(self, width: int) -> list[str]:
-        """Notes and table; a table without rows is left out."""
-        return [*self.notes, *(table_lines(width, *self.tables) if self.tables[0].rows else [])]
-
-
-DrawState = Callable[[], Drawn]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,60 +56,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_status(arguments: Sequence[str] | None) -> None:
-    """Shows the sweeps, or the trials of one, once or until none runs."""
+    """Shows the sweeps, or the trials of one."""
     options = parse_words(build_parser(), arguments)
     storage = read_storage(options.storage)
     check_answer(storage)
     if options.sweep is None:
         is_given = "--storage" in options.given
         require(exists(storage) or not is_given, "--storage must be a folder that exists", storage)
-        show(lambda: overview(storage), options.follow)
+        drawn = overview(storage)
     else:
-        folder = find_sweep_folder(options.sweep, storage)
-        is_log = options.follow and not sys.stdout.isatty()  # which gets every new line
-        show(lambda: detail(folder, has_steps=not is_log), options.follow)
+        drawn = detail(find_sweep_folder(options.sweep, storage))
+    width = shutil.get_terminal_size((UNLIMITED_WIDTH, 24)).columns
+    table = table_lines(width, *drawn.tables) if drawn.tables[0].rows else []
+    show_lines([*drawn.notes, *table, *next_lines(drawn.commands)])
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
-    usage, description = "[SWEEP] [--storage DIR] [--follow]", "Lists the sweeps of a storage, or the trials of one."
+    usage, description = "[SWEEP] [--storage DIR]", "Lists the sweeps of a storage, or the trials of one."
     parser = new_parser("python sweeps/status.py", usage, description, EXAMPLES)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of a sweep (default: all sweeps)")
     storage_help = "folder of all sweeps (default: %(default)s)"
     parser.add_argument("--storage", metavar="DIR", default=DEFAULT_STORAGE, help=storage_help)
-    parser.add_argument("--follow", action="store_true", help="show it again every few seconds until nothing runs")
     return parser
-
-
-def show(draw: DrawState, is_followed: bool) -> None:
-    """Shows a state; where it is followed, again until nothing runs, and then what to type next."""
-    console, drawn = new_console(), draw()
-    if not (is_followed and drawn.runs):
-        width = shutil.get_terminal_size((UNLIMITED_WIDTH, 24)).columns
-        show_lines([*drawn.lines(width), *next_lines(drawn.commands)])
-    elif console.is_terminal:
-        states = [drawn]
-        with redrawn_lines(console, lambda width: states[-1].lines(width)):
-            while states[-1].runs:
-                time.sleep(FOLLOW_SECONDS)
-                states.append(draw())
-                del states[0]
-        show_lines(next_lines(states[-1].commands))
-    else:
-        follow_plainly(draw, drawn)
-
-
-def follow_plainly(draw: DrawState, drawn: Drawn) -> None:
-    """Prints the first state, and then the lines of each row that has changed, until nothing runs."""
-    show_lines(drawn.lines(UNLIMITED_WIDTH))
-    while drawn.runs:
-        time.sleep(FOLLOW_SECONDS)
-        before, drawn = drawn, draw()
-        table, known = drawn.tables[0], before.tables[0].rows
-        changed = replace(table, rows=[row for row in table.rows if row not in known])
-        show_lines([line for line in drawn.notes if line not in before.notes])
-        show_lines(table_lines(UNLIMITED_WIDTH, changed)[1:])
-    show_lines(next_lines(drawn.commands))
 
 
 def next_lines(commands: Sequence[str]) -> list[str]:
@@ -150,15 +100,12 @@ def overview(storage: str) -> Drawn:
         notes=unread if states or damaged else [f"No sweeps in {storage}."],
         tables=wide_and_tall(titles, rows, " ", numbers=range(2, 6)),
         commands=[state.next_command for state in states],
-        runs=any(state.is_running for state in states),
     )
 
 
-def detail(folder: str, *, has_steps: bool) -> Drawn:
-    """Returns the trials of a sweep, with the steps of those that run or without."""
+def detail(folder: str) -> Drawn:
+    """Returns the trials of a sweep."""
     state = read_sweep_state(folder)
-    if not has_steps:
-        state = replace(state, progress={name: {} for name in state.progress})
     keys = state.searched_keys
     texts = {key: value_texts([record.params[key] for record in state.records if key in record.params]) for key in keys}
     rows = []
@@ -172,7 +119,6 @@ def detail(folder: str, *, has_steps: bool) -> Drawn:
         notes=[*status_lines(state), ""],
         tables=wide_and_tall(titles, rows, "  "),
         commands=[state.next_command],
-        runs=state.is_running,
     )
 
 

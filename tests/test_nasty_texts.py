@@ -31,12 +31,10 @@ from sweeps.cli.summary import show_answer
 from sweeps.driver.ledger import Ledger
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.search.study import JOURNAL_NAME, ask_known, open_study
 from tests.nasty_text import NASTY, NASTY_NAME, SHOWN, assert_shown, squeezed
 from tests.results.conftest import trained_folder
 from tests.results.inference.trained_sweep import member_of, selection_of
 from tests.results.page.recorded_sweep import SPACE, sweep_info, with_records, write_recorded_sweep
-from tests.sweeps.search.test_searcher_dashboard import ask_dashboard, shown_trials
 
 __all__ = ["trained_folder"]  # the fixture
 
@@ -220,17 +218,6 @@ def test_cards_show_texts_as_they_are(trained_folder: Path) -> None:
     assert_shown(text_of_markdown(markdown(NASTY)))
     for text in (NASTY, "a|b", "plain name"):
         assert squeezed(text_of_markdown(markdown_code(text))) == squeezed(text if text != NASTY else SHOWN)
-
-
-def test_the_dashboard_of_the_search_is_given_texts_as_they_are(tmp_path: Path) -> None:
-    key = "encoder.name"
-    space = replace(SPACE, grid={key: VALUES})
-    study = open_study(tmp_path / JOURNAL_NAME, NASTY, "overall", str(tmp_path))
-    for number, value in enumerate(VALUES):
-        ask_known(study, space, "grid", number, {key: value})
-    assert [trial["params"] for trial in shown_trials(tmp_path)] == [{key: value} for value in VALUES]
-    (shown,) = ask_dashboard(tmp_path, "/api/studies")["study_summaries"]
-    assert shown["study_name"] == NASTY
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

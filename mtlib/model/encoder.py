@@ -57,8 +57,7 @@ class EncoderPreview:
     """An encoder that can be loaded, found without fetching its weights."""
 
     pretrained: PretrainedEncoder
-    """As it would be loaded; with random weights unless `is_local`."""
-    is_local: bool
+    """As it would be loaded; with random weights unless it is on this machine."""
     place: str
     """Where it was found, for messages."""
 
@@ -95,12 +94,12 @@ def preview_encoder(name: str) -> EncoderPreview:
     cache = hub_cache_folder()
     if is_folder(name):
         pretrained = load_from(name, only_local=False)
-        return EncoderPreview(pretrained=pretrained, is_local=True, place=f"in the folder {name}")
+        return EncoderPreview(pretrained=pretrained, place=f"in the folder {name}")
     with contextlib.suppress(CannotLoad):
-        return EncoderPreview(pretrained=load_from(name, only_local=True), is_local=True, place=f"in {cache}")
+        return EncoderPreview(pretrained=load_from(name, only_local=True), place=f"in {cache}")
     size = ask_hub(name)
     place = f"on the Hugging Face hub, not in {cache}: {size / 1e6:,.1f} MB of weights will be fetched"
-    return EncoderPreview(pretrained=with_random_weights(name), is_local=False, place=place)
+    return EncoderPreview(pretrained=with_random_weights(name), place=place)
 
 
 def with_random_weights(name: str) -> PretrainedEncoder:

@@ -80,7 +80,6 @@ class Ownership:
         self._folder = folder
         self.id = secrets.token_hex(8)
         """Which `driver.json` has while the sweep is this driver's."""
-        self._written = time.monotonic()
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="driver.json", daemon=True)
 
@@ -97,11 +96,6 @@ class Ownership:
         self._has_ended.set()
         self._thread.join(BEAT_SECONDS)  # storage that hangs must not keep a sweep from its end
         self.write(has_stopped=True)
-
-    @property
-    def seconds_unwritten(self) -> float:
-        """How long the file could not be written."""
-        return time.monotonic() - self._written
 
     def _keep(self) -> None:
         while not self._has_ended.wait(BEAT_SECONDS):
@@ -129,7 +123,6 @@ class Ownership:
         }
         with suppress(OSError):
             write_json(open_folder(self._folder), DRIVER_FILE, content)
-            self._written = time.monotonic()
 
 
 def read_driver(folder: Location) -> Driver | None:

@@ -46,7 +46,6 @@ CHANGEABLE_OPTIONS = (
     "replicate_best",
     "until_decided",
     "retry_failed",
-    "dry_run",
 )
 """Options, besides `--storage` and `--address`, that --resume may change; data and encoder only by their place."""
 
@@ -54,7 +53,7 @@ EXAMPLES = f"""\
 examples:
   a whole sweep on any machine, nothing downloaded: a demonstration corpus and a tiny encoder
     python sweeps/run.py --space smart_lambda
-  what that would run: every trial, its stages, steps and disk; starts nothing
+  what that would run: every configuration, its steps, disk and time; starts nothing
     python sweeps/run.py --space smart_lambda --dry-run
   your own data: tasks that DIR/tasks.toml defines (docs/tasks.md), or the files of CS224N or GLUE; on one GPU
     python -m mtlib.data DIR
@@ -142,7 +141,7 @@ def add_question(group: argparse._ArgumentGroup) -> None:
         help="share of each task's train rows, at most 0.5, that no trial sees, for an unbiased score at the end; "
         "rows with a text in common stay together, and hold_out.json in the sweep's folder names them (default: 0)",
     )
-    add("--dry-run", action="store_true", help="print trials, stages, steps, disk and time; start nothing")
+    add("--dry-run", action="store_true", help="print configurations, steps, disk and time; start nothing")
     add("--list-spaces", action="store_true", help="print the search spaces and their questions")
     words = "print every key for --set and --vary with its base value, range and meaning, for the tasks of --data"
     add("--list-keys", action="store_true", help=words)

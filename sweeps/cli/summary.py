@@ -8,7 +8,7 @@ from itertools import chain
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
-from mtlib.runtime.storage import is_file, local_path, open_folder
+from mtlib.runtime.storage import is_file, open_folder
 from results.answers.next_commands import program, resume_command
 from results.records.selection import write_selection
 from results.records.tables import read_trials
@@ -21,7 +21,6 @@ from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.driver.whole_sweep import Ending
 from sweeps.options import SweepOptions
-from sweeps.search.study import JOURNAL_NAME
 
 
 def show_answer(folder: str) -> bool:
@@ -164,10 +163,6 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
         (selects, f"{program('results', 'selector')} {folder}"),
         (report, f"{program('results', 'report')} {folder}"),
     ]
-    if local_path(options.folder) is not None:
-        commands.append(
-            ("the search in a browser; pip install optuna-dashboard", f"optuna-dashboard {folder}/{JOURNAL_NAME}")
-        )
     return [
         f"Files: {options.folder}",
         "Next:",

@@ -105,10 +105,10 @@ class SweepState:
 
     @property
     def next_command(self) -> str:
-        """What to type next: to follow it, resume it, or see its ranking."""
+        """What to type next: to look at it, resume it, or see its ranking."""
         folder = shlex.quote(str(self.folder))
         if self.is_running:
-            return f"{program('sweeps', 'status')} {folder} --follow"
+            return f"{program('sweeps', 'status')} {folder}"
         if not self.is_over:
             return resume_command(self.folder)
         if self.num_failed:

@@ -121,22 +121,6 @@ def fitting_nodes(need: Resources) -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"] and workers_that_fit(to_resources(node["Resources"]), need)]
 
 
-def describe_small_stores(plan: SweepPlan, num_bytes: int) -> str | None:
-    """Returns a line that names the nodes whose object store is smaller than what trials are trained from;
-    None without."""
-    here, need = ray.get_runtime_context().get_node_id(), resources_per_worker(plan)
-    own = [node for node in ray.nodes() if node["NodeID"] == here]
-    holding = {node["NodeID"]: node for node in (*own, *fitting_nodes(need))}.values()
-    sizes = [(node["NodeManagerHostname"], int(node["Resources"].get("object_store_memory", 0))) for node in holding]
-    small = [f"{host} {size / 1e9:.2f} GB" for host, size in sizes if size < num_bytes]
-    if not small:
-        return None
-    return (
-        f"Data and encoder take {num_bytes / 1e9:.2f} GB of Ray's object store, which has less ({', '.join(small)}): "
-        "Ray keeps the rest on disk, which is slower (--object-store-memory of `ray start`; --shm-size of Docker)"
-    )
-
-
 def describe_idle_gpus(plan: SweepPlan) -> str | None:
     """Returns a line that says how many GPUs no worker can use, for want of CPUs or memory; None without."""
     need = resources_per_worker(plan)

@@ -20,7 +20,6 @@ DRIVER_VARIABLES = {
 WORKER_VARIABLES = {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a controller notices a dead worker, or the end of a run
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits for resources
-    "RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S": "2",  # how soon a lane hears that its node is drained
     "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default; a worker stuck in a collective is killed anyway
 }
 """Environment variables that Ray Train reads in the workers and controllers of lanes."""

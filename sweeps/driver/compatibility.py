@@ -16,11 +16,11 @@ PAIRS = ("grid", "ranges", "conditions")
 """Entries of a space's description that are lists of pairs."""
 
 
-def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapping[str, str | None]) -> None:
+def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapping[str, str]) -> None:
     """Checks that a sweep would still train the same trials;
     the folders of data, and of a single encoder, may differ.
 
-    `info` is the content of `sweep.json`, `encoders` the fingerprint of each encoder now; None is not compared.
+    `info` is the content of `sweep.json`, `encoders` the fingerprint of each encoder now.
 
     Raises:
         ValueError: one line that names the differences.
@@ -43,7 +43,7 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapp
     begun = sweep_encoders(info)
     for name, fingerprint in encoders.items():
         own = begun.get(name) if len(begun) > 1 else info["encoder"]["fingerprint"]
-        require(fingerprint in (None, own), rule, f"other weights in {name}")
+        require(fingerprint == own, rule, f"other weights in {name}")
 
 
 def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:

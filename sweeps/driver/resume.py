@@ -13,13 +13,12 @@ from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
 from results.answers.race_words import decision_lines
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
-from results.records.tables import read_sweep_tables
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import FIRST_LOOK, UNFINISHED, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
-from sweeps.driver.pending import describe_progress, is_sweep_over, list_pending
+from sweeps.driver.pending import describe_progress, is_sweep_over
 from sweeps.driver.race_watch import decide
 from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
 from sweeps.setup.create import first_look
@@ -139,19 +138,6 @@ def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: Sweep
     }
     is_grid = plan.options.search == "grid"
     return first_look(plan) if is_grid and earlier["replicates"] == 1 else earlier
-
-
-def describe_resume(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, str | None]) -> list[str]:
-    """Returns what `resume_sweep` would run, in lines; nothing is changed. `encoders` are as in `check_unchanged`."""
-    info = read_sweep(options.folder)
-    check_unchanged(info, inputs, encoders)
-    race = continued_race(info, options)
-    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder, race=race)
-    known = as_present(read_known(options, inputs.space.metric, inputs.space.base.data.tasks), options, inputs.space)
-    before = {record.trial_id: record for record in read_sweep_tables(options.folder).records}
-    left = list_pending(plan, known.records, before)
-    mended = describe_mending(damage_of_sweep_file(options.folder))
-    return [*mended, *known.notes, *describe_progress(plan, known.records), *left, *changed_code(info)]
 
 
 def describe_mending(damage: str | None) -> list[str]:

@@ -16,7 +16,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import RETRY_SECONDS, local_path, open_folder
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import in_order
 from results.answers.next_commands import resume_command
 from results.records.driver_file import Ownership
@@ -28,14 +28,12 @@ from sweeps.cluster.capacity import (
     describe_cluster,
     describe_idle_gpus,
     describe_lane,
-    describe_small_stores,
     fits_cluster,
 )
 from sweeps.cluster.connection import connected_to_ray, disconnect
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement import on_node
 from sweeps.cluster.ray_services import RayServices, find_services
-from sweeps.cluster.shared_storage import check_storage_of_nodes
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
@@ -66,8 +64,6 @@ LOST_SECONDS = 20.0
 """That time where Ray itself is lost: its client ends the driver, in silence, 60 s after the loss."""
 CLOSING_SECONDS = 20.0
 """The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
-STORAGE_SECONDS = 20.0
-"""A line says that the storage is away once `driver.json` could not be written for so long."""
 JOURNAL_SECONDS = 60.0
 """Between two copies of Optuna's journal to a bucket."""
 
@@ -142,7 +138,6 @@ class RunningSweep:
     """The deletion of weights and copying of the journal that was begun last."""
     must_prune: bool = False
     """Whether trials have ended since weights were deleted last."""
-    is_storage_away: bool = False
     pruned: KeptWeights = field(default_factory=dict)
     """The scores by which each trial still keeps best weights."""
 
@@ -167,8 +162,8 @@ def run_plan(
         on_trained: called once all trials have ended and their records are written, before lanes are closed.
 
     Raises:
-        ValueError: no trial fits the machine, there is no cluster, its nodes do not share a storage that is a local
-            folder, starting weights have become unreadable, or a lane cannot load what it needs.
+        ValueError: no trial fits the machine, there is no cluster, starting weights have become unreadable, or a lane
+            cannot load what it needs.
         KeyboardInterrupt: interrupted twice.
     """
     known = known or KnownTrials(records=(), reports={}, notes=())
@@ -252,9 +247,8 @@ def run_on_ray(run: SweepRun) -> str | None:
             require(fits_cluster(plan), rule, f"one that needs {describe_lane(plan)}")
         if dashboard:
             run.note(f"Ray's dashboard: {dashboard}")
-        for problem in (describe_small_stores(plan, run.inputs.num_bytes), describe_idle_gpus(plan)):
-            if problem is not None:
-                run.note(problem)
+        if (problem := describe_idle_gpus(plan)) is not None:
+            run.note(problem)
         try:
             sweep = start_sweep(run, put_inputs(run.inputs, plan.data_folder, plan.options.cache_folder))
         except RayError as lost:
@@ -284,26 +278,17 @@ def describe_ray_error(error: RayError) -> str:
 
 
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
-    """Starts channel, lanes and Tune; lanes and Tune start concurrently.
-
-    Raises:
-        ValueError: nodes do not share a storage that is a local folder.
-    """
-    plan, driver_id, folder = run.plan, run.ownership.id, run.plan.options.folder
+    """Starts channel, lanes and Tune; lanes and Tune start concurrently."""
+    plan, folder = run.plan, run.plan.options.folder
     suggested: queue.SimpleQueue[Trial] = queue.SimpleQueue()
     channel = open_channel(plan)
-    try:
-        check_storage_of_nodes(plan, driver_id, channel)
-    except ValueError:
-        ray.kill(channel)
-        raise
-    lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=driver_id, scratch=run.scratch)
+    lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch)
     for text in scale(lanes, run.ledger.num_left):
         run.note(text)
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
-    study = open_study(run.journal, plan.options.name, plan.space.metric, folder)
+    study = open_study(run.journal, plan.options.name, plan.space.metric)
     history, race = run.known.reports, None if plan.race is None else RaceWatch(folder, plan.race)
     searcher = SweepSearcher(
         plan,
@@ -362,7 +347,6 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
             for text in remove_ended(sweep.lanes):
                 sweep.run.note(text)
             error = why_none_opens(sweep.lanes)
-        watch_storage(sweep)
         error = error or sweep.services.why_lost or sweep.failure
         if sweep.run.ownership.is_lost:
             error = "another driver has taken the sweep"
@@ -420,18 +404,6 @@ def take_decisions(sweep: RunningSweep, lines: Sequence[str]) -> None:
     sweep.run.ledger.race = sweep.race.race
     for line in lines:
         sweep.run.note(line)
-
-
-def watch_storage(sweep: RunningSweep) -> None:
-    """Says when the storage cannot be written any more, and when it can again."""
-    seconds = sweep.run.ownership.seconds_unwritten
-    if (seconds >= STORAGE_SECONDS) != sweep.is_storage_away:
-        sweep.is_storage_away = seconds >= STORAGE_SECONDS
-        folder = sweep.run.plan.options.folder
-        away = f"{folder} could not be written for {seconds:.0f} s"
-        if local_path(folder) is None:
-            away += f": a request is repeated for {RETRY_SECONDS / 60:g} minutes at most"
-        sweep.run.note(away if sweep.is_storage_away else f"{folder} can be written again")
 
 
 def keep_house(sweep: RunningSweep) -> None:

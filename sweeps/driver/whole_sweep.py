@@ -125,7 +125,7 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
 
     with TemporaryDirectory(prefix="sweep-") as scratch:
         journal = journal_path(options.folder, Path(scratch))
-        study = open_study(journal, options.name, plan.space.metric, options.folder)
+        study = open_study(journal, options.name, plan.space.metric)
         SweepSearcher(  # tells the study of all ends
             plan, study, on_new=lambda _spec: None, max_live=1, known=known.records, history=known.reports
         )
@@ -140,22 +140,16 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
 
 
 def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
-    """Sends the answer of a sweep that has ended to its trackers and to its Optuna study; yields lines to show."""
+    """Sends the answer of a sweep that has ended to its trackers; yields lines to show."""
     from results.sweep import load_sweep  # here: it loads pandas, statistics and figures
-    from sweeps.search.study import has_dashboard, note_answer
 
-    if not (options.log_to or has_dashboard()):
+    if not options.log_to:
         return
     try:
         answer = load_sweep(options.folder).answer()
     except (ValueError, OSError) as error:
         answer = [f"No answer: {first_line(error)}"]
     yield from trackers.finish(answer, is_interrupted=False)
-    if has_dashboard():
-        try:
-            note_answer(options.folder, "\n\n".join(answer))
-        except Exception as error:  # its package may raise anything, and nothing depends on it
-            yield f"The note for optuna-dashboard was not written: {first_line(error)}"
 
 
 def run_and_finish(

@@ -201,11 +201,6 @@ class Channel:
         trial_id = self._next_for(lane)
         return "wait" if trial_id is None else self._assign(trial_id, lane)
 
-    async def leave_node(self, lane: str) -> None:
-        """A lane closes because a node of it is about to be taken away; its trial goes on elsewhere."""
-        self._free(lane, "its node is being drained", is_innocent=True)
-        self._emit(Event(kind="lane_closed", lane=lane, facts={"why": "its node is being drained"}))
-
     async def has_file(self, path: str) -> bool:
         """Whether a file is there on the driver's node."""
         return Path(path).exists()

@@ -23,7 +23,6 @@ from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, write_epoch
 from results.records.trial_folder import scores_in
 from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
-from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.trial_log import TrialLog
 
@@ -42,7 +41,6 @@ class TrialReporter:
         metric: str,
         tasks: Mapping[str, Task],
         device: torch.device,
-        drain: DrainWatch,
     ) -> None:
         """Creates the reporter.
 
@@ -53,7 +51,6 @@ class TrialReporter:
             metric: `overall` or a task, what the search maximises.
             tasks: the definitions of the sweep's tasks.
             device: whose peak memory epochs record.
-            drain: of the lane.
         """
         self.is_stopped = False
         """Whether the scheduler has stopped the trial."""
@@ -62,7 +59,6 @@ class TrialReporter:
         self.log = TrialLog(root, assignment.trial_id)
         self._channel, self._root, self._tasks, self._metric = channel, root, tasks, metric
         self._trial_id, self._attempt, self._device = assignment.trial_id, assignment.attempt, device
-        self._drain = drain
         self._is_ending = False
         """Whether the sweep ends after the epoch that was just reported."""
         self._must_stop: ray.ObjectRef[bool] | None = None
@@ -118,13 +114,10 @@ class TrialReporter:
         return None
 
     def on_step(self, progress: StepProgress) -> bool:
-        """Reports progress from time to time, without waiting; False once the channel has asked the trial to stop, or
-        a node of the lane is about to be taken away.
+        """Reports progress from time to time, without waiting; False once the channel has asked the trial to stop.
 
         Where the sweep ends at the epoch that was just reported, that is at the first step after it.
         """
-        if self._drain.after_step():
-            return False
         if worker_rank() > 0:
             return True
         if self._is_ending:

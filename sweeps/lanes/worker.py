@@ -34,7 +34,6 @@ from mtlib.training.micro_batches import (
 from results.records.trial_folder import TrialEnd, delete_end, read_end, read_start, write_end, write_start
 from sweeps.cluster.shared_storage import describe_faults, find_storage_fault
 from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
-from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.peak_memory import limit_memory, release_memory, reset_peak_memory
 from sweeps.lanes.reporter import TrialReporter
@@ -90,12 +89,8 @@ def run_lane(setup: LaneSetup) -> None:
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
     place = {"host": socket.gethostname()}
     while (answer := from_rank_0(lambda: ray.get(setup.channel.next_trial.remote(setup.lane, place)))) != "close":
-        drain = DrainWatch()  # steps of each trial take another time
         if isinstance(answer, Assignment):
-            train_assigned(setup, reader, answer, drain)
-        if drain.is_draining or (answer == "wait" and drain.check()):
-            from_rank_0(lambda: ray.get(setup.channel.leave_node.remote(setup.lane)))
-            return
+            train_assigned(setup, reader, answer)
 
 
 def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
@@ -129,8 +124,8 @@ def made_by_all(make: Callable[[], Made], errors: type[Exception]) -> tuple[Made
     return (made, None) if problem is None else (None, problem)
 
 
-def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignment, drain: DrainWatch) -> None:
-    """Trains one trial and reports how it ended, unless it goes on elsewhere because a node is drained.
+def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignment) -> None:
+    """Trains one trial and reports how it ended.
 
     Raises:
         Exception: one that perhaps not all workers met; they must be restarted.
@@ -139,7 +134,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(plan.options, assignment.trial_id)
-    reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device, drain)
+    reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device)
     run = None
     try:
         limit_memory(device, 1.0 if assignment.has_gpu_alone else plan.options.gpus_per_worker)
@@ -182,7 +177,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
             raise
         status = "interrupted"
     release_memory()  # before the channel lets another trial begin on the same GPU
-    if is_first and not (status == "interrupted" and drain.is_draining):
+    if is_first:
         try:
             if run is not None:
                 end_trial(run, status, error)

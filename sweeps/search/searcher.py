@@ -26,7 +26,7 @@ from sweeps.lanes.channel import BEST_PREFIX
 from sweeps.options import SweepPlan
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
-from sweeps.search.study import add_ended, ask_known, ask_new, describe_end
+from sweeps.search.study import add_ended, ask_known, ask_new
 from sweeps.search.trial import (
     KnownConfiguration,
     Trial,
@@ -234,13 +234,12 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _tell(self, one: KnownConfiguration) -> None:
         """Tells Optuna the end of a configuration."""
-        trial, (state, value, ended) = self._open.pop(one.number), self._end_of(one)
-        describe_end(trial, [record.trial_id for record in ended], scores_of(ended))
-        self._study.tell(trial, value, state)
+        state, value = self._end_of(one)
+        self._study.tell(self._open.pop(one.number), value, state)
 
     def _add_ended(self, one: KnownConfiguration) -> None:
         """Adds a configuration that ended before the sweep was resumed."""
-        state, value, ended = self._end_of(one)
+        state, value = self._end_of(one)
         add_ended(
             self._study,
             self._plan.space,
@@ -250,26 +249,18 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             state=state,
             value=value,
             reports=self._history.get(trial_id_of(one.number, 0), ()),
-            trial_ids=[record.trial_id for record in ended],
-            scores=scores_of(ended),
         )
 
-    def _end_of(self, one: KnownConfiguration) -> tuple[TrialState, float | None, list[TrialRecord]]:
-        """Returns how a configuration ended, the mean of its trials' best scores if it completed,
-        and the trials that count."""
+    def _end_of(self, one: KnownConfiguration) -> tuple[TrialState, float | None]:
+        """Returns how a configuration ended, and the mean of its trials' best scores if it completed."""
         completed = one.completed(self._plan.options.common_replicates)
         if completed:
-            return TrialState.COMPLETE, mean_score(completed, self._plan.space.metric), completed
+            return TrialState.COMPLETE, mean_score(completed, self._plan.space.metric)
         first = one.records.get(0) or next(iter(one.records.values()))
-        return (TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL), None, [first]
+        return (TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL), None
 
 
 def best_scores(result: Mapping[str, Any]) -> dict[str, float]:
     """Returns the highest scores by task and overall that Tune got from a trial."""
     found = {name: value for name, value in result.items() if name.startswith(BEST_PREFIX)}
     return {name.removeprefix(BEST_PREFIX): value for name, value in found.items()}
-
-
-def scores_of(records: Sequence[TrialRecord]) -> list[Mapping[str, float]]:
-    """Returns the highest scores of each of some trials, without those that failed or have none."""
-    return [record.best for record in records if record.best and record.status != "failed"]

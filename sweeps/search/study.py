@@ -1,12 +1,10 @@
 """The Optuna study of a sweep: its journal, its search domain, and configurations sampled from it one by one."""
 
 import hashlib
-import importlib.util
 import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import optuna
@@ -17,32 +15,18 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from mtlib.runtime.storage import (
-    is_file,
-    join_location,
-    local_path,
-    open_folder,
-    read_bytes,
-    without_home,
-    write_bytes,
-)
+from mtlib.runtime.storage import local_path, open_folder, write_bytes
 from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
-from sweeps.lanes.channel import BEST_PREFIX
-from sweeps.search.trial import trial_id_of
 
 JOURNAL_NAME = "optuna-journal.log"
 LOCK_SUFFIX = ".lock"
 """With which Optuna names the lock of a journal."""
 NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
-TRIALS_ATTRIBUTE = "trials"
-"""The ids of the sweep's trials that count, e.g. `0003-r0 0003-r1`: until its end the first."""
-FOLDER_ATTRIBUTE = "folder"
-"""Attribute of the study, the sweep's folder, and of a trial, the folder of its first training."""
 
 
-def open_study(journal: Path, name: str, metric: str, folder: str) -> optuna.Study:
+def open_study(journal: Path, name: str, metric: str) -> optuna.Study:
     """Returns a new study with a journal, a file on this machine, which `optuna-dashboard` opens.
 
     An earlier journal is replaced: what it knew, the folders of the trials know better. So is the lock that a kill may
@@ -55,7 +39,6 @@ def open_study(journal: Path, name: str, metric: str, folder: str) -> optuna.Stu
     study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
     with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
         study.set_metric_names([metric])
-    study.set_user_attr(FOLDER_ATTRIBUTE, without_home(folder))
     return study
 
 
@@ -73,60 +56,6 @@ def save_journal(folder: str, journal: Path) -> None:
         write_bytes(open_folder(folder), JOURNAL_NAME, journal.read_bytes())
 
 
-def has_dashboard() -> bool:
-    """Returns whether `optuna-dashboard` is installed, whose notes are an addition of its own to a study."""
-    return importlib.util.find_spec("optuna_dashboard") is not None
-
-
-def note_answer(folder: str, answer: str) -> None:
-    """Makes a sweep's answer the note of its study in `optuna-dashboard`, which must be installed.
-
-    Nothing happens where a sweep ended before it had a journal.
-
-    Raises:
-        OSError: the journal cannot be read or written.
-    """
-    from optuna_dashboard import save_note  # here: it is optional
-
-    if not is_file(open_folder(folder), JOURNAL_NAME):
-        return
-    with TemporaryDirectory(prefix="sweep-") as scratch:
-        journal = journal_path(folder, Path(scratch))
-        if local_path(folder) is None:
-            journal.write_bytes(read_bytes(open_folder(folder), JOURNAL_NAME))
-        storage = JournalStorage(JournalFileBackend(str(journal)))
-        save_note(optuna.load_study(study_name=None, storage=storage), without_home(answer))
-        save_journal(folder, journal)
-
-
-def trial_attributes(study: optuna.Study, number: int) -> dict[str, Any]:
-    """Returns what a dashboard shows of every configuration."""
-    first = trial_id_of(number, 0)
-    folder = join_location(study.user_attrs[FOLDER_ATTRIBUTE], "trials", first)
-    return {NUMBER_ATTRIBUTE: number, TRIALS_ATTRIBUTE: first, FOLDER_ATTRIBUTE: folder}
-
-
-def describe_end(trial: optuna.Trial, trial_ids: Sequence[str], scores: Sequence[Mapping[str, float]]) -> None:
-    """Sets what a dashboard shows of a configuration that is about to end.
-
-    Args:
-        trial: Optuna's, which is running.
-        trial_ids: of its trials that count.
-        scores: of each that is scored the highest of each task and overall; their means are shown.
-    """
-    for name, value in end_attributes(trial_ids, scores).items():
-        trial.set_user_attr(name, value)
-
-
-def end_attributes(trial_ids: Sequence[str], scores: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Returns what a dashboard shows of a configuration that has ended; arguments as of `describe_end`."""
-    means = {}
-    for name in scores[0] if scores else ():
-        found = [own[name] for own in scores if name in own]
-        means[f"{BEST_PREFIX}{name}"] = sum(found) / len(found)
-    return {TRIALS_ATTRIBUTE: " ".join(trial_ids), **means}
-
-
 def add_ended(
     study: optuna.Study,
     space: SearchSpace,
@@ -137,8 +66,6 @@ def add_ended(
     state: TrialState,
     value: float | None,
     reports: Sequence[tuple[int, float]],
-    trial_ids: Sequence[str],
-    scores: Sequence[Mapping[str, float]],
 ) -> None:
     """Adds a configuration that ended before the sweep was resumed.
 
@@ -150,7 +77,6 @@ def add_ended(
         state, value: how it ended, and with which score if it completed; a pruned one has its last report, as when
             Optuna is told of it.
         reports: scored epochs of its first trial, and its best score so far at each.
-        trial_ids, scores: as in `describe_end`.
     """
     domain = {key: item for key, item in domain_of(space, search).items() if is_set(params, key)}
     if state == TrialState.PRUNED and reports:
@@ -162,7 +88,7 @@ def add_ended(
             params={key_title(key): as_choice(value_at(params, key)) for key in domain},
             distributions={key_title(key): distribution_of(item) for key, item in domain.items()},
             intermediate_values=dict(reports),
-            user_attrs={**trial_attributes(study, number), **end_attributes(trial_ids, scores)},
+            user_attrs={NUMBER_ATTRIBUTE: number},
         )
     )
 
@@ -196,8 +122,7 @@ def ask_new(
     """
     study.sampler = sampler_for(search, seed, number)
     trial = study.ask()
-    for name, value in trial_attributes(study, number).items():
-        trial.set_user_attr(name, value)
+    trial.set_user_attr(NUMBER_ATTRIBUTE, number)
     sampled: dict[SearchKey, Any] = {}
     for key, item in domain_of(space, search).items():
         if holds(space.conditions.get(key), sampled):

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from rich.filesize import decimal
@@ -16,7 +15,6 @@ from mtlib.stages.keys import next_stage_starts_from_best
 from mtlib.stages.plan import num_epochs, scored_epochs, tasks_active_by
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
-from sweeps.setup.stage_tree import Segment, distinct
 
 BYTES_PER_PREDICTION = 20
 """Of an example's id and label in a compressed table, without the four bytes of each logit."""
@@ -31,24 +29,6 @@ Measure = Callable[[TrialConfig], int]
 """Bytes of the weights of a configuration's model, as they are kept."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiskNeed:
-    """The most bytes that a sweep needs while it runs."""
-
-    weights: int
-    """For best weights of trials, if each score has another best epoch."""
-    stages: int
-    """For kept stages, with best weights of their own."""
-    states: int
-    """For the states of running trials."""
-    records: int
-    """For predictions and curves."""
-
-    @property
-    def total(self) -> int:
-        return self.weights + self.stages + self.states + self.records
-
-
 def measure_model(config: TrialConfig, pretrained: PretrainedEncoder) -> int:
     """Bytes of the weights of a configuration's model; none of them is allocated."""
     with torch.device("meta"), warnings.catch_warnings():
@@ -59,30 +39,33 @@ def measure_model(config: TrialConfig, pretrained: PretrainedEncoder) -> int:
 
 
 def disk_need(
-    paths: Sequence[Sequence[Segment]],
+    configs: Sequence[TrialConfig],
+    ends: Sequence[TrialConfig],
     inputs: SweepInputs,
     measure: Measure,
     options: SweepOptions,
     num_concurrent: int,
-) -> DiskNeed:
+) -> int:
     """Returns the most bytes that a sweep's folder and its stages in the store need.
 
     Stages of other sweeps in the store are not considered.
 
-    `paths` are the segments of each configuration; `num_concurrent` trials run at the same time.
+    Args:
+        configs: every configuration, each of which is trained `options.replicates` times.
+        ends: for each end of a stage that is trained, a configuration that has it.
+        inputs: of the sweep.
+        measure: of a configuration's model.
+        options: of the sweep.
+        num_concurrent: trials that run at the same time.
     """
-    copies, configs, segments = options.replicates, [path[-1].config for path in paths], distinct(paths)
-    found = sorted(num_best(config, num_epochs(config)) * measure(config) for config in configs for _ in range(copies))
+    copies = options.replicates
+    weights = sorted(num_best(config) * measure(config) for config in configs for _ in range(copies))
     num_kept = options.keep_models * max(num_scores(config) for config in configs) + num_concurrent
-    stages = sum(entry_bytes(segment, inputs, measure) for segment in segments if segment.is_kept)
+    stages = copies * sum(entry_bytes(config, inputs, measure) for config in ends) if options.shares_stages else 0
     # While a state is written there is one more than are kept.
-    state = max(state_bytes(segment.config, segment.cut.stage, measure) for segment in segments)
-    return DiskNeed(
-        weights=sum(found[-num_kept:]),
-        stages=min(options.keep_bytes, copies * stages),
-        states=num_concurrent * (STATES_KEPT + 1) * state,
-        records=copies * sum(record_bytes(config, inputs) for config in configs),
-    )
+    states = num_concurrent * (STATES_KEPT + 1) * max(state_bytes(config, measure) for config in configs)
+    records = copies * sum(record_bytes(config, inputs) for config in configs)
+    return sum(weights[-num_kept:]) + min(options.keep_bytes, stages) + states + records
 
 
 def num_scores(config: TrialConfig) -> int:
@@ -90,59 +73,40 @@ def num_scores(config: TrialConfig) -> int:
     return len(config.active_tasks) + 1
 
 
-def num_best(config: TrialConfig, epochs: int) -> int:
-    """Returns the most of the first epochs that are best by some score."""
-    return min(num_scores(config), sum(epoch <= epochs for epoch, _ in scored_epochs(config)))
+def num_best(config: TrialConfig) -> int:
+    """Returns the most epochs that are best by some score."""
+    return min(num_scores(config), len(scored_epochs(config)))
 
 
-def entry_bytes(segment: Segment, inputs: SweepInputs, measure: Measure) -> int:
-    """Bytes of a segment's end in the store."""
-    config, epochs = segment.config, segment.cut.total_epochs
-    weights = num_best(config, epochs) * measure(config)
-    return (
-        weights
-        + state_bytes(config, segment.cut.stage, measure)
-        + prediction_bytes(config, inputs, epochs)
-        + BYTES_PER_TRIAL
-    )
+def entry_bytes(config: TrialConfig, inputs: SweepInputs, measure: Measure) -> int:
+    """Bytes of the end of a stage in the store, at most those at the trial's end."""
+    return num_best(config) * measure(config) + state_bytes(config, measure) + record_bytes(config, inputs)
 
 
-def state_bytes(config: TrialConfig, stage: int, measure: Measure) -> int:
-    """Bytes of a state in a stage: weights, AdamW's two moments, weights of the mean teacher, of the average that is
-    scored and of the stage's best epoch, and what a gradient method keeps for each task."""
+def state_bytes(config: TrialConfig, measure: Measure) -> int:
+    """Bytes of a state: weights, AdamW's two moments, weights of the mean teacher, of the average that is scored and of
+    a stage's best epoch, and what a gradient method keeps for each task."""
     is_averaged = config.optimizer.average_power is not None
-    num_kept = len(tasks_active_by(config, stage)) if config.gradient_entry.state == "weights" else 0
-    num_copies = 3 + config.needs_teacher + is_averaged + next_stage_starts_from_best(config, stage) + num_kept
-    return num_copies * measure(config)
+    starts_from_best = any(next_stage_starts_from_best(config, stage) for stage in range(len(config.stages)))
+    num_kept = len(config.active_tasks) if config.gradient_entry.state == "weights" else 0
+    return (3 + config.needs_teacher + is_averaged + starts_from_best + num_kept) * measure(config)
 
 
 def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
-    """Bytes of one trial's records."""
-    epochs = num_epochs(config)
-    return prediction_bytes(config, inputs, epochs) + epochs * BYTES_PER_EPOCH + BYTES_PER_TRIAL
-
-
-def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> int:
-    """Bytes of a trial's predictions in its first epochs: dev and scored train rows of each active task."""
-    total, num_rows = 0, inputs.rows_of(config)
-    scored_stages = [stage for epoch, stage in scored_epochs(config) if epoch <= epochs]
-    for index in range(len(config.stages)):
-        num_own = scored_stages.count(index)
-        for task in tasks_active_by(config, index):
+    """Bytes of one trial's records: predictions of dev and scored train rows of each task that is active by an epoch,
+    and the epoch's scores."""
+    total, num_rows = BYTES_PER_TRIAL, inputs.rows_of(config)
+    for _, stage in scored_epochs(config):
+        for task in tasks_active_by(config, stage):
             scored = min(config.tasks[task].scored_train_rows, num_rows[task, "train"])
-            rows, tables = num_rows[task, "dev"] + scored, 1 + (scored > 0)
             per_row = BYTES_PER_PREDICTION + 4 * config.task(task).num_logits
-            total += num_own * (rows * per_row + tables * BYTES_PER_TABLE)
-    return total
+            total += (num_rows[task, "dev"] + scored) * per_row + (1 + (scored > 0)) * BYTES_PER_TABLE
+    return total + num_epochs(config) * BYTES_PER_EPOCH
 
 
-def describe_disk(need: DiskNeed, free: int | None, num_concurrent: int) -> list[str]:
+def describe_disk(need: int, free: int | None) -> list[str]:
     """Returns the most disk that the sweep needs, and a warning if that is more than is free,
     which is None for a bucket."""
-    running = "a running trial" if num_concurrent == 1 else f"{num_concurrent} running trials"
-    weights, stages, states, records = map(decimal, (need.weights, need.stages, need.states, need.records))
-    parts = f"best weights {weights}, kept stages {stages}, states of {running} {states}, predictions {records}"
-    left = "" if free is None else f"; {decimal(free)} free"
+    lines = [f"Disk: at most {decimal(need)}{'' if free is None else f'; {decimal(free)} free'}."]
     warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
-    lines = [f"Disk: at most {decimal(need.total)}: {parts}{left}."]
-    return [*lines, *([warning] if free is not None and need.total > free else [])]
+    return [*lines, *([warning] if free is not None and need > free else [])]

@@ -1,23 +1,23 @@
-"""A sweep's plan as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
+"""A sweep's plan as lines of text: its configurations, optimizer steps and disk. Nothing is started."""
 
 import functools
 import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from mtlib.config.schema import to_dict
-from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, output_width, table_lines, wrapped
 from mtlib.runtime.storage import local_path
-from mtlib.stages.plan import PlannedStage, plan_stages
+from mtlib.stages.keys import Cut
+from mtlib.stages.plan import plan_stages
 from results.stats.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.stats.texts import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
@@ -28,9 +28,6 @@ from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
 from sweeps.setup.disk import describe_disk, disk_need, measure_model
 from sweeps.setup.inputs import SweepInputs, planned_configs
-from sweeps.setup.stage_tree import Segment, distinct, simulate_training
-
-Plan = tuple[PlannedStage, ...]
 
 MAX_SKIPPED_ROWS = 10
 """Unusable rows that are named; `sweep.json` names them all."""
@@ -89,7 +86,7 @@ def describe_skipped(skipped: Sequence[str]) -> list[str]:
 
 
 def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """Returns a line for every trial of a grid, or for every key of the search domain."""
+    """Returns a line for every configuration of a grid, or for every key of the search domain."""
     times = describe_times(options)
     if options.num_drawn is not None:
         domain, conditions = search_domain(inputs.space), inputs.space.conditions
@@ -100,12 +97,13 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         lines = [f"{options.num_drawn} configurations drawn by {options.search}, each trained {times}, from"]
         starts_at_base = options.search == "tpe" and base_point(inputs.space) is not None
         return lines + drawn + ["The first is the base configuration."] * starts_at_base
-    trials = grid_trials(inputs.space)
-    rows = [["trial", *trials[0]]]
+    trials, steps = grid_trials(inputs.space), steps_of_each(options, inputs)
     texts = [value_texts([overrides[key] for overrides in trials]) for key in trials[0]]
-    for number, values in enumerate(zip(*texts, strict=True) if texts else [()]):
-        rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.common_replicates)]
-    return [f"{counted(len(trials), 'configuration')} on the grid, each trained {times}:", *align_columns(rows)]
+    values = zip(*texts, strict=True) if texts else [()]
+    rows = [[f"{number:04d}", *own, f"{steps[number]:,}"] for number, own in enumerate(values)]
+    titles = ["configuration", *trials[0], "steps"]
+    title = f"{counted(len(trials), 'configuration')} on the grid, each trained {times}:"
+    return [title, *align_columns([titles, *rows])]
 
 
 def describe_times(options: SweepOptions) -> str:
@@ -134,52 +132,52 @@ def condition_text(condition: Condition | None) -> str:
     return f", only where {key_title(condition.key)} is {' or '.join(value_texts(condition.values))}"
 
 
-def describe_stages(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """Stages and optimizer steps of every group of trials with the same plan, and the total."""
-    groups: dict[Plan, list[int]] = {}
-    for number, plan in enumerate(planned_stages(options, inputs)):
-        groups.setdefault(plan, []).append(number)
-    lines: list[str] = []
-    for plan, numbers in groups.items():
-        names = ", ".join(f"{number:04d}" for number in numbers)
-        lines += ["Stages of each trial:" if len(groups) == 1 else f"Stages of {names}:", *stage_table(plan)]
-    return [*lines, describe_total(options, inputs)]
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """Epochs of one stage that are trained once, however many configurations share them."""
+
+    config: TrialConfig
+    """The first configuration that has them."""
+    cut: Cut
+    """Where they end."""
+    steps: int
+    """Their optimizer steps."""
 
 
-def planned_stages(options: SweepOptions, inputs: SweepInputs) -> list[Plan]:
-    """Returns the plan of every configuration."""
-    return [plan_stages(config, inputs.train_rows_of(config)) for config in planned_configs(options, inputs.space)]
+def distinct_spans(options: SweepOptions, inputs: SweepInputs) -> list[Span]:
+    """Returns what one replicate of each configuration trains; configurations yet to be sampled share nothing."""
+    shares = options.shares_stages and options.num_drawn is None
+    spans: dict[tuple[str, int], Span] = {}
+    for number, config in enumerate(planned_configs(options, inputs.space)):
+        before = 0
+        for cut in find_cuts(config, inputs.data_folder, options.workers, inputs.train_rows_of(config)):
+            span = Span(config=config, cut=cut, steps=cut.total_steps - before)
+            spans.setdefault((cut.key, 0 if shares else number), span)
+            before = cut.total_steps
+    return list(spans.values())
 
 
-def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segment]]:
-    """Returns the segments of each configuration; configurations yet to be sampled are taken to share none."""
-    folder, shares = inputs.data_folder, options.shares_stages
-    configs = planned_configs(options, inputs.space)
-    if options.num_drawn is not None:
-        (base, *_), rows = configs, inputs.train_rows_of(configs[0])
-        cuts = find_cuts(base, folder, options.workers, rows)
-        return [path for _ in configs for path in simulate_training([base], [cuts], shares)]
-    all_cuts = [find_cuts(config, folder, options.workers, inputs.train_rows_of(config)) for config in configs]
-    return simulate_training(configs, all_cuts, shares)
+def steps_of_each(options: SweepOptions, inputs: SweepInputs) -> list[int]:
+    """Returns the optimizer steps of every configuration."""
+    plans = (plan_stages(config, inputs.train_rows_of(config)) for config in planned_configs(options, inputs.space))
+    return [sum(stage.num_steps for stage in plan) for plan in plans]
 
 
 def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
     """Trainings and optimizer steps of the whole sweep, and the steps that sharing stages saves."""
-    plans, times = planned_stages(options, inputs), options.common_replicates
-    own = sorted(map(plan_steps, plans), reverse=True)
+    own, times = sorted(steps_of_each(options, inputs), reverse=True), options.common_replicates
     best = own if options.replicate_best is None else own[: options.replicate_best]
     further = sum(best) * (options.replicates - times)
     steps = sum(own) * times + further
     is_race = options.until_decided is not None
     bound = "at most " if is_race or (further and own[0] > own[-1]) else ""
-    num_trials = options.num_trials(len(plans))
+    num_trials = options.num_trials(len(own))
     total = f"In all {'at most ' * is_race}{num_trials} trainings and {bound}{steps:,} optimizer steps"
     drawn = ", counted as in the space's base configuration" if options.num_drawn is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
-    trained = sum(segment.steps for segment in distinct(shared_paths(options, inputs)))
-    shared = (sum(own) - trained) * times
+    shared = (sum(own) - sum(span.steps for span in distinct_spans(options, inputs))) * times
     saved = f"; sharing stages saves {shared:,} of them ({shared / steps:.1%})"
-    race = f" {describe_race(options, len(plans))}" if is_race else ""
+    race = f" {describe_race(options, len(own))}" if is_race else ""
     return f"{total}{drawn}{stopped}{saved if shared else ''}.{race}"
 
 
@@ -192,27 +190,6 @@ def describe_race(options: SweepOptions, num_configurations: int) -> str:
         f"Configurations leave once they are worse than the best: if none differs, a race ends after about {rounds} "
         f"rounds, {others + raced * rounds} trainings."
     )
-
-
-def stage_table(plan: Plan) -> list[str]:
-    """Returns a table of one plan's stages."""
-    rows = [["stage", "tasks", "order", "epochs", "steps per epoch", "steps"]]
-    for stage in plan:
-        steps = " to ".join(f"{steps:,}" for steps in sorted({min(stage.steps), max(stage.steps)}))  # of an epoch
-        numbers = [str(stage.epochs), steps, f"{stage.num_steps:,}"]
-        rows.append([str(stage.index), stage_data_text(stage), stage.order, *numbers])
-    rows.append(["all", "", "", str(sum(stage.epochs for stage in plan)), "", f"{plan_steps(plan):,}"])
-    return align_columns(rows)
-
-
-def stage_data_text(stage: PlannedStage | StageConfig) -> str:
-    """Returns a stage's tasks, and its extra data after a plus."""
-    return " ".join([*stage.tasks, *(["+", *stage.extra_data] if stage.extra_data else [])])
-
-
-def plan_steps(plan: Plan) -> int:
-    """Optimizer steps of a whole trial."""
-    return sum(stage.num_steps for stage in plan)
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -233,10 +210,11 @@ def describe_disk_need(
 
     Of configurations yet to be sampled each counts with the largest of the encoders.
     """
-    paths = shared_paths(options, inputs)
-    num_trials = options.num_trials(len(paths))
-    on_average = math.ceil(num_trials / len(paths))
+    configs = planned_configs(options, inputs.space)
+    num_trials = options.num_trials(len(configs))
+    on_average = math.ceil(num_trials / len(configs))
     options = replace(options, replicates=on_average, replicate_best=None, until_decided=None)
+    ends = [span.config for span in distinct_spans(options, inputs) if span.cut.is_end]
     num_concurrent = max_concurrent(options, num_trials)
     is_drawn = options.num_drawn is not None
 
@@ -245,12 +223,12 @@ def describe_disk_need(
         own = encoders.values() if is_drawn else (encoders[config.encoder.name],)
         return max(measure_model(config, encoder) for encoder in own)
 
-    need = disk_need(paths, inputs, measure, options, num_concurrent)
+    need = disk_need(configs, ends, inputs, measure, options, num_concurrent)
     storage = local_path(options.storage)
     if storage is None:
-        return describe_disk(need, None, num_concurrent)
+        return describe_disk(need, None)
     existing = next(folder for folder in (storage, *storage.parents) if folder.is_dir())
-    return describe_disk(need, shutil.disk_usage(existing).free, num_concurrent)
+    return describe_disk(need, shutil.disk_usage(existing).free)
 
 
 def max_concurrent(options: SweepOptions, num_trainings: int) -> int:

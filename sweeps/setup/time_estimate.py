@@ -28,8 +28,7 @@ from mtlib.training.preflight import required_features
 from mtlib.training.weight_average import averaged_copy
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs, planned_configs
-from sweeps.setup.report import max_concurrent, shared_paths
-from sweeps.setup.stage_tree import distinct
+from sweeps.setup.report import distinct_spans, max_concurrent
 
 SAMPLED_ROWS = 512
 """Train rows of a task whose lengths decide how long the texts of a timed batch are."""
@@ -82,11 +81,8 @@ def estimate_seconds(
         options, inputs: of the sweep.
         time_of: the times of a configuration's step with one of its sets.
     """
-    paths = shared_paths(options, inputs)
-    configs = planned_configs(options, inputs.space)
-    training = sum(
-        segment.steps * seconds_per_step(segment.config, segment.cut.stage, time_of) for segment in distinct(paths)
-    )
+    configs, spans = planned_configs(options, inputs.space), distinct_spans(options, inputs)
+    training = sum(span.steps * seconds_per_step(span.config, span.cut.stage, time_of) for span in spans)
     predicting = sum(prediction_seconds(config, inputs, time_of) for config in configs)
     num_trials = options.num_trials(len(configs))
     rounds = math.ceil(num_trials / max_concurrent(options, num_trials))

@@ -314,11 +314,3 @@ def test_the_page_of_the_configuration_has_every_key_as_it_is_now() -> None:
 
 def test_page_of_several_sweeps_is_named() -> None:
     assert f"`{PAGE_OF_SEVERAL_FILE}`" in (DOCS / "report.md").read_text()
-
-
-def test_optuna_dashboard_is_installed_as_the_end_of_a_sweep_says() -> None:
-    command = re.compile(r"pip install [^`\n]*dashboard\S*(?=[`\"])")
-    found = {
-        text for page in [ROOT / "sweeps" / "cli" / "summary.py", *PAGES] for text in command.findall(page.read_text())
-    }
-    assert found == {"pip install optuna-dashboard"}

@@ -4,18 +4,13 @@ import json
 import math
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import optuna
-import optuna_dashboard
 import pandas as pd
 import pytest
 import ray
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 from scipy.special import softmax
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -24,22 +19,15 @@ from transformers import AutoModel, PreTrainedTokenizerFast
 
 import sweeps.driver.run_sweep
 from mtlib.config.trial import TrialConfig
-from mtlib.tasks import TASKS
 from results.ensembles.selection_method import Settings
 from results.records.selection import write_selection
 from results.records.tables import read_trials
 from results.records.trials import read_sweep, sweep_encoders
-from search_spaces.presets import general
-from search_spaces.space import SearchSpace, load_space
-from sweeps.api import FinishedSweep, TrialReport, option_words, ray_address, run_sweep, text_rows, trial_report
-from sweeps.driver.ledger import open_ledger
+from sweeps.api import option_words, ray_address, run_sweep, text_rows
 from sweeps.driver.run_sweep import SweepOutcome
-from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
-from sweeps.search.study import JOURNAL_NAME
 from tests.architectures import ENCODERS
 from tests.results.inference.trained_sweep import member_of, recorded_logits, selection_of
-from tests.sweeps.conftest import MakePlan
 from tests.task_tables import read_folder
 
 SMALL = {"encoder.max_length": 32, "stages.0.epochs": 1, "stages.1.epochs": 1, "tasks.sst.scored_train_rows": 11}
@@ -99,38 +87,6 @@ def test_varied_values_may_be_text_numbers_or_lists(plans: list[SweepPlan], plac
     assert plans[0].space.base.encoder.dropout is None
 
 
-def test_blanks_at_the_ends_of_a_text_are_kept(plans: list[SweepPlan], places: dict[str, Any]) -> None:
-    vary = {"tasks.sst.prefix": ["", "query: "]}
-    run_sweep(vary=vary, set={"encoder.max_length": 32, "tasks.qqp.prefix": "a: "}, **places)
-    assert plans[0].space.grid == {"tasks.sst.prefix": ("", "query: ")}
-    assert plans[0].space.base.tasks["qqp"].prefix == "a: "
-
-
-def small_space() -> SearchSpace:
-    base = general({"sst": TASKS["sst"]}).override({"encoder.max_length": 32})
-    return SearchSpace(name="mine", question="Which weight?", base=base, grid={"smart.weight": (0.0, 0.5)})
-
-
-def test_space_built_in_python_is_resumed_without_the_object(plans: list[SweepPlan], places: dict[str, Any]) -> None:
-    space = small_space()
-    found = run_sweep(space, **places)
-    assert plans[0].space.grid == space.grid
-    assert Path(found.folder, "space.py").is_file()
-    for path in Path(found.folder).parent.glob(".cache/spaces/*.py"):
-        path.unlink()
-    again = run_sweep(resume=found.folder)
-    assert plans[1].space == plans[0].space
-    assert again.folder == found.folder
-
-
-def test_built_in_space_may_be_given_as_an_object(plans: list[SweepPlan], places: dict[str, Any]) -> None:
-    run_sweep(load_space("smart_lambda"), **places, set=SMALL)
-    assert plans[0].options.space == "smart_lambda"
-    changed = replace(load_space("smart_lambda"), grid={"smart.weight": (0.0, 9.0)})
-    with pytest.raises(ValueError, match=r"rename it: dataclasses\.replace\(space, name=.*\), got 'smart_lambda'$"):
-        run_sweep(changed, **{**places, "name": "second"})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -164,44 +120,6 @@ def test_address_is_that_of_a_ray_that_runs_in_this_process(monkeypatch: pytest.
     assert ray_address() == "10.0.0.1:6379"
     monkeypatch.setitem(sys.modules, "ray", None)
     assert ray_address() == "10.0.0.1:6379"
-
-
-def test_reports_are_of_starts_new_epochs_and_ends(make_plan: MakePlan) -> None:
-    ledger = open_ledger(make_plan())
-    trial_id = "0001-r0"
-    ledger.records[trial_id] = replace(ledger.records[trial_id], status="running", epochs=2, steps=9, last={"sst": 0.5})
-
-    def event(kind: Any, **facts: Any) -> Event:
-        return Event(kind=kind, trial_id=trial_id, facts=facts)
-
-    assert trial_report(event("report", scores={"sst": 0.5}), ledger) == TrialReport(
-        trial=trial_id,
-        params={"smart.weight": 0.3},
-        replicate=0,
-        status="running",
-        epoch=2,
-        step=9,
-        scores={"sst": 0.5},
-        error=None,
-        counts={"running": 1, "queued": 2},
-    )
-    for reported in (event("started"), event("resumed"), event("ended", was_started=True)):
-        assert trial_report(reported, ledger) is not None
-    silent = (
-        event("report", is_replayed=True, scores={"sst": 0.5}),
-        event("report", scores={}),
-        event("ended", was_started=False),
-        event("progress"),
-        Event(kind="note"),
-    )
-    assert [trial_report(one, ledger) for one in silent] == [None] * 5
-
-
-@pytest.mark.parametrize(
-    ("code", "status"), [(0, "complete"), (1, "failed"), (3, "some_failed"), (4, "limit_reached"), (130, "interrupted")]
-)
-def test_status_follows_from_the_exit_code(code: int, status: str, tmp_path: Path) -> None:
-    assert FinishedSweep(folder=tmp_path, exit_code=code, counts={}, failures={}, messages=()).status == status
 
 
 def test_rows_to_predict_have_the_texts_of_their_task() -> None:
@@ -239,22 +157,14 @@ def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
     places: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ray goes on afterwards, and nothing is printed."""
-    reports: list[TrialReport] = []
-    space = small_space()
-    small = {"stages.0.epochs": 2, "stages.0.steps_per_epoch": 3}
-    found = run_sweep(space, **places, set=small, concurrent=1, on_progress=reports.append)
+    small = {"stages.0.epochs": 2, "stages.0.steps_per_epoch": 3, "stages.0.tasks": "sst", "encoder.max_length": 32}
+    found = run_sweep(vary={"smart.weight": [0, 0.5]}, **places, set=small, concurrent=1)
     assert (found.status, found.counts) == ("complete", {"complete": 2})
     assert ray.is_initialized()
     wait_for_cpus(2)
     assert capsys.readouterr() == ("", "")
-    first = [(report.status, report.epoch) for report in reports if report.trial == "0000-r0"]
-    assert first == [("running", 0), ("running", 1), ("running", 2), ("complete", 2)]
     assert found.sweep.ranking()["smart.weight"].tolist() != []
     assert set(found.sweep.effects()["key"]) == {"smart.weight"}
-    study = optuna.load_study(
-        study_name=None, storage=JournalStorage(JournalFileBackend(f"{found.folder}/{JOURNAL_NAME}"))
-    )
-    assert optuna_dashboard.get_note(study).startswith(found.sweep.answer()[0])
     with pytest.raises(ValueError, match=r"selection.json"):
         found.predict(["good"], task="sst")
     selection = found.select(settings=Settings(num_folds=2), repeats=1)
@@ -300,19 +210,3 @@ def test_encoders_of_one_sweep_are_kept_apart_and_predict_together(
     predicted = found.predict(dev.texts[0], task="sst", device="cpu").filter(like="probability")
     recorded = [softmax(recorded_logits(folder, trial, "sst"), axis=1) for trial in trials]
     assert np.abs(predicted.to_numpy() - np.mean(recorded, axis=0)).max() <= 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.ray
-@pytest.mark.usefixtures("private_ray")
-def test_error_of_the_callback_ends_the_sweep_so_that_it_can_be_resumed(places: dict[str, Any]) -> None:
-    def stop(report: TrialReport) -> None:
-        if report.epoch == 1:
-            raise RuntimeError("enough")
-
-    small = {"stages.0.epochs": 3, "stages.0.steps_per_epoch": 30}
-    with pytest.raises(RuntimeError, match="enough"):
-        run_sweep(small_space(), **places, set=small, concurrent=1, on_progress=stop)
-    folder = places["storage"] / "first"
-    wait_for_cpus(2)
-    assert run_sweep(resume=folder).counts == {"complete": 2}

@@ -31,7 +31,7 @@ from sweeps.export import main
 from sweeps.search.trial import Trial, queued_record
 from tests.hub_server import OWNER, TOKEN, run_python, serve_hub
 from tests.one_line_error import one_line_exit
-from tests.scripts import ROOT, run_process, run_script
+from tests.scripts import ROOT, run_process
 
 TRIAL = "0001-r0"
 
@@ -132,11 +132,6 @@ def test_exported_best_epoch_gives_the_recorded_predictions(
     assert f"the weights of epoch {epoch}, of a trial among 3" in card.text.replace("\n", " ")
 
 
-def test_weights_without_checksums_are_exported(sweep: Path, tmp_path: Path) -> None:
-    (sweep / "trials" / TRIAL / "checkpoint" / "weights" / "checksums.json").unlink()
-    assert main([str(sweep), TRIAL, str(tmp_path / "model")]) == 0
-
-
 def test_card_matches_the_records(trained_sweep: Path, tmp_path: Path) -> None:
     assert main([str(trained_sweep), TRIAL, str(tmp_path / "model")]) == 0
     text = (tmp_path / "model" / "README.md").read_text()
@@ -152,21 +147,6 @@ def test_best_names_the_trial_with_the_highest_score(
 ) -> None:
     assert main([str(sweep), "best", str(tmp_path / "model")]) == 0
     assert f"Exported {TRIAL} " in capsys.readouterr().out
-
-
-def test_best_does_not_name_a_failed_trial(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    records = read_trials(sweep)
-    failed = replace(records[0], status="failed", best={"overall": 1.0})
-    write_trials(sweep, [failed, *records[1:]], tuple(TASKS))
-    assert main([str(sweep), "best", str(tmp_path / "model")]) == 0
-    assert f"Exported {TRIAL} " in capsys.readouterr().out
-
-
-def test_copy_behind_a_uri_is_read_alike(trained_sweep: Path, tmp_path: Path) -> None:
-    for name, place in (("a", str(trained_sweep)), ("b", trained_sweep.as_uri())):
-        assert main([place, TRIAL, str(tmp_path / name)]) == 0
-    for file in ("model.safetensors", "tasks.safetensors", "trial.json", "README.md"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
 def test_moved_encoder_can_be_named(
@@ -203,17 +183,6 @@ def test_encoder_of_another_size_is_one_line(
     assert not (tmp_path / "model").exists()
 
 
-def test_missing_sweep_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"{tmp_path} is no sweep folder: it has no sweep.json" in one_line_exit(
-        main, capsys, tmp_path, TRIAL, tmp_path / "model"
-    )
-    write_sweep(tmp_path, {"name": "new"})
-    assert "must hold trials, got none yet" in one_line_exit(main, capsys, tmp_path, TRIAL, tmp_path / "model")
-    assert "must hold a trial with a dev score 'overall', got none" in one_line_exit(
-        main, capsys, tmp_path, "best", tmp_path / "m"
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "start"),
     [
@@ -228,13 +197,6 @@ def test_wrong_use_is_one_line(arguments: list[str], start: str, capsys: pytest.
     error = capsys.readouterr().err
     assert error.startswith(f"error: {start}")
     assert error.count("\n") == 1
-
-
-def test_missing_trial_gets_the_nearest_names(
-    trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = one_line_exit(main, capsys, trained_sweep, "0001-r1", tmp_path / "model")
-    assert f"unknown trial of {trained_sweep} '0001-r1'; did you mean '0001-r0'? known: 0001-r0" in line
 
 
 Damage = Callable[[Path], object]
@@ -379,11 +341,6 @@ def test_a_wrong_push_is_refused_before_the_export(
 ) -> None:
     assert one_line_exit(main, capsys, trained_sweep, TRIAL, tmp_path / "model", *words) == message
     assert not (tmp_path / "model").exists()
-
-
-def test_script_answers_without_torch_or_ray_from_any_folder(tmp_path: Path) -> None:
-    told = run_script("sweeps/export.py", ["--help"], tmp_path)
-    assert "python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine" in told
 
 
 @pytest.mark.slow

@@ -1,14 +1,11 @@
 """The command that shows sweeps from their files: tables, following, mistakes."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mtlib.tasks import TASKS
-from results.records.tables import write_trials
-from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord
+from results.records.trials import SWEEP_COPY, SWEEP_FILE
 from sweeps.status import main
 from tests.driver_files import write_driver
 from tests.one_line_error import one_line_exit
@@ -44,19 +41,10 @@ def test_trials_of_one_sweep_are_listed(write: Write, tmp_path: Path, capsys: Ca
     assert lines[5].split()[:7] == ["0000-r0", "complete", "3", "of", "4", "30", "0"]
     assert lines[5].endswith("SST 0.250  QQP 0.750  STS 0.500  overall 0.583")
     assert lines[6].endswith("loss is nan")
-    assert lines[-2:] == ["Next:", f"  python sweeps/status.py {tmp_path}/mine --follow"]
-
-
-def test_steps_of_running_trials_are_shown_but_not_in_a_log(
-    steps: list[Callable[[], None]], tmp_path: Path, capsys: Capture
-) -> None:
-    place = {"since": time.time(), "epoch": 2, "step": 7, "num_steps": 40}
-    write_driver(tmp_path / "mine", {"0000-r0": place})
+    write_driver(tmp_path / "mine", {"0002-r0": {"since": time.time(), "epoch": 2, "step": 7, "num_steps": 40}})
     assert main(["mine", "--storage", str(tmp_path)]) == 0
     assert "7 of 40" in capsys.readouterr().out
-    assert main(["mine", "--storage", str(tmp_path), "--follow"]) == 0
-    assert "7 of 40" not in capsys.readouterr().out
-    assert steps == []
+    assert lines[-2:] == ["Next:", f"  python sweeps/status.py {tmp_path}/mine"]
 
 
 @pytest.mark.parametrize("width", ["40", "80", "100", "120"])
@@ -79,29 +67,9 @@ def test_commands_and_values_are_whole_at_every_width(
     assert all(shown.count(value) == 1 for value in ("0.00012345", "1.00012345", "0002-r0"))
 
 
-def test_unchanged_rows_are_not_printed_again(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    folder = write(trial(0, "running", epochs=1, steps=1), trial(1, "queued"), life="running")
-
-    def end(_seconds: float) -> None:
-        write_trials(folder, [trial(0, "complete", epochs=4, steps=1_000_000), trial(1, "queued")], tuple(TASKS))
-        write_driver(folder, has_stopped=True)
-
-    monkeypatch.setattr(time, "sleep", end)
-    assert main([str(tmp_path / "mine"), "--follow"]) == 0
-    assert capsys.readouterr().out.count("0001-r0") == 1
-
-
 def test_empty_storage_is_no_error(tmp_path: Path, capsys: Capture) -> None:
     assert main(["--storage", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"No sweeps in {tmp_path}.\n"
-
-
-def test_default_storage_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert main([]) == 0
-    assert capsys.readouterr().out == f"No sweeps in {tmp_path}/multitask-sweeps.\n"
 
 
 @pytest.mark.parametrize(
@@ -109,61 +77,10 @@ def test_default_storage_may_be_missing(tmp_path: Path, monkeypatch: pytest.Monk
     [
         (["--storage", "{}/nowhere"], "--storage must be a folder that exists"),
         (["other", "--storage", "{}"], "other is no sweep folder"),
-        (["--folow"], "unknown flag '--folow'; did you mean '--follow'?"),
     ],
 )
 def test_mistake_is_one_line(words: list[str], message: str, tmp_path: Path, capsys: Capture) -> None:
     assert message in one_line_exit(main, capsys, *(word.format(tmp_path) for word in words))
-
-
-@pytest.fixture
-def steps(write: Write, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
-    """What happens to a running sweep of one trial while the command waits, one after another; then it ends."""
-
-    def change(status: str, epochs: int, has_stopped: bool = False) -> Callable[[], None]:
-        records: list[TrialRecord] = [trial(0, status, epochs=epochs)]
-
-        def apply() -> None:
-            write_trials(folder, records, tuple(TASKS))
-            running = {} if has_stopped else {"0000-r0": {"since": time.time()}}
-            write_driver(folder, running, has_stopped=has_stopped)
-
-        return apply
-
-    folder = write(trial(0, "running", epochs=1), life="running")
-    left = [change("running", 2), change("running", 2), change("complete", 4, has_stopped=True)]
-    monkeypatch.setattr(time, "sleep", lambda _seconds: left.pop(0)())
-    return left
-
-
-def test_followed_sweep_is_shown_until_it_ends_with_new_lines_alone(
-    steps: list[Callable[[], None]], tmp_path: Path, capsys: Capture
-) -> None:
-    assert main([str(tmp_path / "mine"), "--follow"]) == 0
-    assert steps == []
-    lines = [line.split()[:5] for line in capsys.readouterr().out.splitlines() if line.startswith("0000-r0")]
-    assert lines == [
-        ["0000-r0", "running", "1", "of", "4"],
-        ["0000-r0", "running", "2", "of", "4"],
-        ["0000-r0", "complete", "4", "of", "4"],
-    ]
-
-
-def test_followed_sweeps_of_a_terminal_are_drawn_again(
-    steps: list[Callable[[], None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert main(["--storage", str(tmp_path), "--follow"]) == 0
-    assert steps == []
-    text = capsys.readouterr().out
-    assert "\x1b[" in text
-    assert "ended" in text
-
-
-def test_sweep_that_has_ended_is_shown_once(write: Write, tmp_path: Path, capsys: Capture) -> None:
-    write(trial(0, "complete"))
-    assert main(["mine", "--storage", str(tmp_path), "--follow"]) == 0
-    assert capsys.readouterr().out.count("0000-r0") == 2
 
 
 def test_script_needs_no_heavy_package(write: Write, tmp_path: Path) -> None:

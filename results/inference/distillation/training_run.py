@@ -51,18 +51,21 @@ class TrainingRun:
             check_same(place, space, encoder)
             if has_ended(place):
                 return SUCCESS, True
+            if self.is_dry_run:
+                show_lines([f"{place} has begun; what is left of it would be trained"])
+                return SUCCESS, False
         code = run_child([sys.executable, str(RUN_SCRIPT), *self.words(space, place, has_begun=has_begun)])
         return code, code == SUCCESS and not self.is_dry_run and has_ended(place)
 
     def words(self, space: SearchSpace, place: str, *, has_begun: bool) -> list[str]:
         """Returns the command line; writes the file of the space of a sweep that has not begun."""
-        last = ["--dry-run"] if self.is_dry_run else []
         if has_begun:
-            return ["--resume", place, *last]
+            return ["--resume", place]
         storage, name = split_location(place)
         file = self.folder / f"{name}.py"
         file.parent.mkdir(exist_ok=True)
         file.write_text(space_source(space), encoding="utf-8")
+        last = ["--dry-run"] if self.is_dry_run else []
         return ["--space", str(file), "--storage", storage, "--name", name, *self.new_words, *last]
 
 

@@ -138,7 +138,6 @@ def test_the_preview_of_a_hub_encoder_reads_all_but_its_weights_and_keeps_nothin
     assert capfd.readouterr() == ("", "")
     size = (tiny_encoder_folder / "model.safetensors").stat().st_size / 1e6
     assert found.place == f"on the Hugging Face hub, not in {cache}: {size:.1f} MB of weights will be fetched"
-    assert not found.is_local
     assert_same(found.pretrained, tiny_encoder)
     assert "someone/tiny/config.json" in hub.fetched
     assert "someone/tiny/model.safetensors" not in hub.fetched
@@ -153,7 +152,7 @@ def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
     hub.requests.clear()
     assert load_encoder("someone/tiny").fingerprint == tiny_encoder.fingerprint
     found = preview_encoder("someone/tiny")
-    assert (found.place, found.is_local) == (f"in {cache}", True)
+    assert found.place == f"in {cache}"
     assert_same(found.pretrained, tiny_encoder)
     assert hub.requests == []
 

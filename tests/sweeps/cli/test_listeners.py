@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from sweeps.cli.listeners import printing_listener, silent_listener
-from sweeps.driver.ledger import open_ledger
 from sweeps.driver.whole_sweep import Ending
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions
@@ -30,19 +29,6 @@ def test_silent_listener_prints_nothing_and_describes_the_end(
     failed = outcome_with(counts={"failed": 1}, failures={"0000-r0": "diverged"})
     assert listener.finish(options, failed) == Ending(outcome=failed, exit_code=3, messages=("1 of 1 trials failed.",))
     assert capsys.readouterr() == ("", "")
-
-
-def test_printing_listener_prints_lines_and_events(make_plan: MakePlan, capsys: pytest.CaptureFixture[str]) -> None:
-    listener, ledger = printing_listener(), open_ledger(make_plan())
-    listener.show(["a line"])
-    with listener.watch() as on_event:
-        on_event(NOTE, ledger)
-    assert capsys.readouterr().out == "a line\nOpening 1 lane\n"
-
-
-def test_closed_output_is_a_broken_pipe() -> None:
-    with pytest.raises(BrokenPipeError), printing_listener().watch():
-        raise SystemExit(1)
 
 
 def test_end_that_cannot_be_printed_keeps_its_exit_code(options: SweepOptions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,12 @@
 
 import io
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from sweeps.cli.progress import ledger_seconds_left, live_lines, show_progress, summary
+from sweeps.cli.progress import ledger_seconds_left, live_lines, show_progress
 from sweeps.driver.ledger import Ledger, apply_event, open_ledger
 from sweeps.lanes.channel import Event
 from tests.sweeps.conftest import MakePlan
@@ -67,26 +66,6 @@ def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
     assert len(lines) == 4
 
 
-def test_started_trial_shows_its_values_in_few_digits(make_plan: MakePlan) -> None:
-    ledger = open_ledger(make_plan())
-    params = {"rate": 0.0004896900939869266, "layers": [1, 2], "dropout": None, "size": 12345678, "mode": "paper"}
-    ledger.records["0000-r0"] = replace(ledger.records["0000-r0"], params=params)
-    (line,) = printed(ledger, started())
-    assert line == "0000-r0 starts: rate=0.00048969, layers=1-2, dropout=none, size=12345678, mode=paper"
-
-
-def test_log_shows_that_an_epoch_is_not_scored(make_plan: MakePlan) -> None:
-    assert printed(open_ledger(make_plan()), started(), scored(1, sst=0.25), scored(2))[1:] == [
-        "0000-r0 epoch 1: SST 0.250",
-        "0000-r0 epoch 2: not scored",
-    ]
-
-
-def test_progress_adds_no_line_to_a_log(make_plan: MakePlan) -> None:
-    steps = [event("progress", epoch=1, step=step, num_steps=100) for step in range(50)]
-    assert len(printed(open_ledger(make_plan()), started(), *steps)) == 1
-
-
 def logged(ledger: Ledger, timed: Iterable[tuple[float, Event]], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines of a log in which events come at these seconds."""
     now = [0.0]
@@ -119,51 +98,6 @@ def test_log_has_a_line_from_time_to_time_though_nothing_happens(
     assert [line.split("; ")[0] for line in lines] == ["3 queued", "3 queued"]
 
 
-def test_failure_is_shown_with_its_reason(make_plan: MakePlan) -> None:
-    lines = printed(open_ledger(make_plan()), started(), ended("failed", error="sst: loss is nan at step 3"))
-    assert "0000-r0 failed: sst: loss is nan at step 3 (log: trials/0000-r0/log.txt)" in lines
-
-
-def test_notes_and_lanes_are_shown(make_plan: MakePlan) -> None:
-    events = [
-        event("note", None, text="Ray's dashboard: http://127.0.0.1:8265"),
-        event("lane_open", None, host="node7", pid=1),
-        event("lane_down", None, why="node bbbbbbbb died"),
-        event("lane_failed", None, why="sst.csv is missing"),
-        event("lane_closed", None, why=None),
-    ]
-    assert printed(open_ledger(make_plan()), *events) == [
-        "Ray's dashboard: http://127.0.0.1:8265",
-        "lane0 is open on node7",
-        "lane0 is down: node bbbbbbbb died; Ray restarts its workers",
-        "lane0 cannot open: sst.csv is missing",
-        "lane0 is idle and has released its resources",
-    ]
-
-
-GLOO = "RuntimeError: [/pytorch/gloo/pair.cc:537] Connection closed by peer [127.0.0.1]:4711 [bold]"
-
-
-@pytest.mark.parametrize("is_terminal", [False, True])
-def test_brackets_in_an_error_are_shown(make_plan: MakePlan, is_terminal: bool) -> None:
-    console = Console(file=io.StringIO(), width=200, force_terminal=is_terminal)
-    with show_progress(console) as on_event:
-        on_event(ended("failed", error=GLOO), after(open_ledger(make_plan()), started(), ended("failed", error=GLOO)))
-    assert isinstance(console.file, io.StringIO)
-    assert f"0000-r0 failed: {GLOO}" in console.file.getvalue()
-
-
-def test_brackets_in_searched_values_are_shown(make_plan: MakePlan) -> None:
-    ledger = after(open_ledger(make_plan()), started())
-    ledger.records["0000-r0"] = replace(ledger.records["0000-r0"], params={"encoder": "[bold]"})
-    assert "encoder=[bold]" in "\n".join(live_lines([ledger], NOON))
-
-
-def test_lost_lane_is_shown(make_plan: MakePlan) -> None:
-    lines = printed(open_ledger(make_plan()), started(), event("requeued", why="node bbbbbbbb died"))
-    assert lines[-1] == "0000-r0 waits for a free lane: node bbbbbbbb died"
-
-
 def test_live_lines_shows_each_running_trials_progress(make_plan: MakePlan) -> None:
     ledger = after(
         open_ledger(make_plan()), started(), event("progress", epoch=2, step=30, num_steps=120), scored(1, qqp=0.75)
@@ -173,25 +107,9 @@ def test_live_lines_shows_each_running_trials_progress(make_plan: MakePlan) -> N
         assert part in shown
 
 
-def test_live_lines_shows_that_lanes_are_opening() -> None:
-    assert "opening lanes" in "\n".join(live_lines([], NOON))
-
-
-def test_no_time_is_estimated_without_data(make_plan: MakePlan) -> None:
-    ledger = after(open_ledger(make_plan()), started())
-    assert ledger_seconds_left(ledger, NOON + 10) is None
-    assert "left" not in summary(ledger, NOON)
-
-
 def test_remaining_time_follows_from_finished_trials(make_plan: MakePlan) -> None:
     ledger = after(open_ledger(make_plan()), started(), ended("complete", NOON + 20))
     assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(2 * 20)
-
-
-def test_remaining_time_follows_from_the_finished_part_of_the_first_trial(make_plan: MakePlan) -> None:
-    half = event("progress", epoch=1, step=50, num_steps=100)
-    ledger = after(open_ledger(make_plan()), started(), half)
-    assert ledger_seconds_left(ledger, NOON + 10) == pytest.approx(2.5 * 20)
 
 
 def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) -> None:
@@ -222,40 +140,6 @@ def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
     last = started("0001-r0", NOON + 20)
     ledger = after(open_ledger(plan), *lanes, started(), ended("complete", NOON + 20), last)
     assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(20)
-
-
-def test_no_time_remains_when_all_trials_have_ended(make_plan: MakePlan) -> None:
-    plan = make_plan(grid={"smart.weight": (0.0,)})
-    ledger = after(open_ledger(plan), started(), ended("complete", NOON + 20))
-    assert ledger_seconds_left(ledger, NOON + 21) is None
-
-
-def start_event(epochs: int, steps: int = 0, taken_from: str | None = None, notes: tuple[str, ...] = ()) -> Event:
-    return event(
-        "starting_point", epochs=epochs, shared_steps=steps, shared_seconds=0.0, taken_from=taken_from, notes=notes
-    )
-
-
-@pytest.mark.parametrize(
-    ("one", "lines"),
-    [
-        (start_event(0), []),
-        (start_event(2), ["0000-r0 continues after epoch 2"]),
-        (start_event(2, 1234), ["0000-r0 reuses 1,234 steps that were trained before"]),
-        (start_event(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is reused"]),
-        (start_event(0, notes=("a state is damaged", "it starts over")), ["a state is damaged", "it starts over"]),
-        (event("stage_finished", stage=0, why_not=None), []),
-        (event("stage_finished", stage=0, why_not="no room"), ["0000-r0: stage 0 is not kept for others: no room"]),
-        (event("ended", how="reused", error=None, was_started=True), None),
-    ],
-)
-def test_reused_work_is_one_line(make_plan: MakePlan, one: Event, lines: list[str] | None) -> None:
-    printed_lines = printed(open_ledger(make_plan()), started(), one)[1:]
-    if lines is None:
-        assert printed_lines[0] == "0000-r0 reused after 0 s"
-        assert printed_lines[1].startswith("1 reused, 2 queued")
-    else:
-        assert printed_lines == lines
 
 
 def test_replayed_epochs_add_no_lines(make_plan: MakePlan) -> None:

@@ -92,13 +92,6 @@ def test_resumed_sweep_reads_its_copy_of_the_file(
     assert SPACE_FILE in one_line_exit(main, capsys, "--resume", first.folder)
 
 
-def test_file_can_be_listed_and_previewed(command: list[str], file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list-spaces", "--space", str(file)]) == 0
-    assert capsys.readouterr().out.split(maxsplit=1) == ["modes", "2 on the grid  Which mode?\n"]
-    assert main([*command, "--dry-run"]) == 0
-    assert "2 configurations on the grid, each trained once:" in capsys.readouterr().out
-
-
 def test_mistake_in_the_file_ends_the_command_before_anything_starts(
     command: list[str], file: Path, plans: list[SweepPlan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,11 +12,10 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
-from results.records.driver_file import DRIVER_FILE
 from results.records.files import PROJECT_FOLDER
 from results.records.tables import write_trials
 from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
-from sweeps.cli.sweep_state import epoch_text, list_sweeps, read_sweep_state, step_text
+from sweeps.cli.sweep_state import list_sweeps, read_sweep_state, step_text
 from tests.driver_files import write_driver
 from tests.results.conftest import build_record
 
@@ -52,7 +51,7 @@ def test_numbers_of_a_running_sweep(write: Write) -> None:
     state = read_sweep_state(write(*(trial(number, status) for number, status in enumerate(statuses)), life="running"))
     assert (state.num_done, state.num_failed, state.num_running, state.num_left) == (3, 1, 1, 2)
     assert (state.life, state.is_running, state.question) == ("running", True, "Which weight?")
-    assert state.next_command == f"python sweeps/status.py {state.folder} --follow"
+    assert state.next_command == f"python sweeps/status.py {state.folder}"
 
 
 def test_trials_that_ran_when_a_sweep_stopped_are_left(write: Write) -> None:
@@ -71,22 +70,6 @@ def test_sweep_with_nothing_left_has_ended(write: Write, status: str, next_comma
     state = read_sweep_state(write(trial(0, "complete"), trial(1, status)))
     assert (state.life, state.num_left) == ("ended", 0)
     assert state.next_command == next_command.format(state.folder)
-
-
-@pytest.mark.parametrize("life", ["none", "stopped"])
-def test_sweep_without_trials_has_not_begun(write: Write, life: str) -> None:
-    state = read_sweep_state(write(life=life))
-    assert state.life.startswith("stopped")
-    assert (state.num_left, state.best_text, state.searched_keys) == (0, "", [])
-    assert "--resume" in state.next_command
-
-
-def test_trials_that_are_not_suggested_yet_are_left(write: Write) -> None:
-    options = {"search": "tpe", "trials": 5, "replicates": 3, "replicate_best": None, "chosen_by": 1}
-    records = trial(0, "complete"), trial(1, "pruned"), trial(2, "interrupted")
-    assert read_sweep_state(write(*records, options=options)).num_left == 1 + 4 * 3 - 2
-    grid = {**options, "search": "grid", "trials": None}
-    assert read_sweep_state(write(*records, name="grid", options=grid)).num_left == 1 + 2 * 3 - 2
 
 
 def test_replicates_that_had_begun_when_the_first_failed_count(write: Write) -> None:
@@ -123,13 +106,6 @@ def test_best_is_by_the_searched_metric_and_not_of_a_failed_trial(write: Write) 
     assert read_sweep_state(write(*trials, name="other", space=space)).best_text == "SST 0.500 (0000-r0)"
 
 
-def test_time_left_follows_from_ended_trials(write: Write) -> None:
-    done = trial(0, "complete", wall_seconds=100.0), trial(1, "pruned", wall_seconds=20.0)
-    running = [trial(number, "running", epochs=1, wall_seconds=9.0) for number in (2, 3)]
-    state = read_sweep_state(write(*done, *running, trial(4, "queued"), life="running"))
-    assert state.seconds_left == pytest.approx((1 + 2 * 3 / 4) * 60 / 2)
-
-
 def test_steps_and_time_left_of_a_first_trial_are_by_its_progress(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,23 +119,6 @@ def test_steps_and_time_left_of_a_first_trial_are_by_its_progress(
     assert state.seconds_left == pytest.approx(180 + 240)
     write_driver(folder, {"0000-r0": place}, has_stopped=True)
     assert read_sweep_state(folder).progress == {}
-
-
-def test_step_of_a_trial_without_progress_is_that_of_its_last_epoch() -> None:
-    assert step_text(trial(0, "complete", steps=1200), {}) == "1,200"
-    assert step_text(trial(0, "running", steps=0), {"since": 1.0}) == ""
-
-
-@pytest.mark.parametrize(("best", "num_further"), [(2, 4), (None, 6)])
-def test_replicates_that_are_yet_to_begin_are_left(best: int | None, num_further: int, write: Write) -> None:
-    options = {"search": "tpe", "trials": 4, "replicates": 3, "replicate_best": best, "chosen_by": 1}
-    done = trial(0, "complete", wall_seconds=100.0), trial(1, "pruned", wall_seconds=20.0)
-    state = read_sweep_state(write(*done, trial(2, "running", epochs=0), options=options, life="running"))
-    assert state.num_left == 1 + num_further
-
-
-def test_epochs_are_of_all_stages() -> None:
-    assert epoch_text(trial(0, "running", epochs=3)) == "3 of 4"
 
 
 def test_newest_sweep_comes_first_and_other_folders_are_ignored(write: Write, tmp_path: Path) -> None:
@@ -199,10 +158,3 @@ def test_damaged_sweep_leaves_the_others(write: Write, tmp_path: Path, damage: s
     states, damaged = list_sweeps(str(tmp_path))
     assert [state.name for state in states] == ["whole"]
     assert [name for name, _ in damaged] == ["broken"]
-
-
-def test_damaged_driver_file_counts_as_stopped(write: Write) -> None:
-    folder = write(trial(0, "complete"), trial(1, "queued"), life="running")
-    assert read_sweep_state(folder).is_running
-    Path(folder, DRIVER_FILE).write_text("{")
-    assert not read_sweep_state(folder).is_running

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from sweeps.cluster.capacity import (
     SAVING_BYTES_PER_PARAMETER,
     Resources,
     describe_idle_gpus,
-    describe_small_stores,
     fits_cluster,
     lanes_that_fit,
     nodes_have_bf16,
@@ -93,14 +91,6 @@ def test_new_lanes_fit_free_resources_and_all_lanes_total_ones(
     assert num_lanes(make_plan(), num_open, num_waiting, ()) == lanes
 
 
-def test_dead_nodes_hold_no_lane(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = {"NodeID": "a", "NodeManagerHostname": "here", "Resources": {"CPU": 4, "memory": PLENTY}}
-    for is_alive in (True, False):
-        monkeypatch.setattr(ray, "nodes", lambda alive=is_alive: [{**node, "Alive": alive}])
-        assert fits_cluster(make_plan(name=f"sweep-{is_alive}")) is is_alive
-        assert capacity.alive_nodes() == ({"a": "here"} if is_alive else {})
-
-
 def options(**changes: Any) -> SweepOptions:
     return SweepOptions(name="first", storage="/storage", address="auto", **changes)
 
@@ -145,31 +135,6 @@ def test_refused_nodes_hold_no_lane(make_plan: MakePlan, monkeypatch: pytest.Mon
     plan = make_plan()
     assert (fits_cluster(plan), fits_cluster(plan, {"a"})) == (True, False)
     assert (num_lanes(plan, 0, 0, {"b"}), num_lanes(plan, 0, 0, {"a"})) == (4, 1)
-
-
-def test_object_stores_that_are_too_small_are_named_in_one_line(
-    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = {"driver": (0, 5e8), "small": (4, 9e8), "large": (4, 1e9), "too few CPUs": (0, 1e8)}
-    nodes = [
-        {
-            "NodeID": host,
-            "NodeManagerHostname": host,
-            "Alive": True,
-            "Resources": {"CPU": cpus, "memory": PLENTY, "object_store_memory": size},
-        }
-        for host, (cpus, size) in sizes.items()
-    ]
-    monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: "driver"))
-    plan = make_plan()
-    line = describe_small_stores(plan, 10**9)
-    assert line is not None
-    assert line.startswith("Data and encoder take 1.00 GB of Ray's object store, which has less (")
-    assert "(driver 0.50 GB, small 0.90 GB)" in line
-    assert "--object-store-memory" in line
-    assert "--shm-size" in line
-    assert describe_small_stores(plan, 10**8) is None
 
 
 @pytest.mark.parametrize(

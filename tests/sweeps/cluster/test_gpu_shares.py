@@ -27,10 +27,6 @@ def test_as_many_workers_as_share_a_gpu_fit_it_in_rays_units(number: int) -> Non
     assert workers_on_gpus(3, share) == 3 * number
 
 
-def test_tensors_have_some_of_a_small_gpu() -> None:
-    assert tensor_share(1 / 8, 6 * GB) == 1 / 16
-
-
 @pytest.mark.parametrize("trials", [2, 5, 8])
 def test_tensors_and_processes_of_all_fit_the_gpu(trials: int) -> None:
     total = 24 * GB

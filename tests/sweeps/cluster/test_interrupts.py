@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 
 import pytest
 
@@ -24,13 +23,6 @@ def test_second_signal_ends_the_program() -> None:
         assert interrupts.count == 2
 
 
-def test_handlers_are_restored() -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with Interrupts():
-        pass
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-
-
 def test_handler_of_a_library_is_replaced_and_the_first_one_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Interrupts() as interrupts:
@@ -39,20 +31,6 @@ def test_handler_of_a_library_is_replaced_and_the_first_one_restored() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert interrupts.count == 1
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_outside_the_main_thread_no_handler_is_set() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    handlers = []
-
-    def enter() -> None:
-        with Interrupts():
-            handlers.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    assert handlers == [before]
 
 
 def test_program_can_request_a_clean_stop() -> None:

@@ -4,14 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 
 from results.records.driver_file import DRIVER_FILE
 from sweeps.cluster import shared_storage
-from sweeps.cluster.shared_storage import check_storage_of_nodes, describe_faults, find_storage_fault_by
-from sweeps.options import SweepPlan
+from sweeps.cluster.shared_storage import find_storage_fault_by
 from tests.driver_files import write_driver
-from tests.sweeps.conftest import MakePlan
 
 
 @pytest.fixture
@@ -56,20 +53,3 @@ def test_folder_that_cannot_be_written_is_a_fault(folder: Path, monkeypatch: pyt
 
     monkeypatch.setattr(shared_storage, "write_bytes", refuse)
     assert find_storage_fault_by(folder, "d", is_there, 0.1) == "it cannot be written: Read-only file system"
-
-
-def test_hosts_are_named_with_what_to_do() -> None:
-    line = describe_faults("/sweeps/a", {"red": "there is no such folder", "blue": "it cannot be written"})
-    assert line == (
-        "--storage must be a folder that all nodes share, or a bucket (s3://...), got /sweeps/a: "
-        "on red there is no such folder; on blue it cannot be written"
-    )
-
-
-@pytest.mark.ray
-@pytest.mark.usefixtures("private_ray")
-def test_one_node_need_not_prove_anything(make_plan: MakePlan) -> None:
-    nobody: Any = None
-    plan: SweepPlan = make_plan()
-    check_storage_of_nodes(plan, "d", nobody)
-    assert ray.is_initialized()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import mtlib.tasks
-from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from results.records.trials import sweep_encoders
 from search_spaces.domain import Float
@@ -60,10 +59,6 @@ def info(inputs: SweepInputs) -> dict[str, Any]:
     return recorded_info(inputs)
 
 
-def test_unchanged_sweep_may_resume(info: dict[str, Any], inputs: SweepInputs) -> None:
-    check_unchanged(info, inputs, ENCODERS)
-
-
 @pytest.mark.parametrize("name", ["joint", "orders", "smart_lambda", "batch_sizes", "synthetic_data"])
 def test_every_kind_of_space_is_recognized(name: str, inputs: SweepInputs) -> None:
     real = dataclasses.replace(inputs, space=load_space(name))
@@ -77,32 +72,6 @@ def test_changed_base_is_refused_with_the_difference(info: dict[str, Any], input
     text = str(raised.value)
     assert "base.tasks.sst.batch_size was 8, is 9; base.optimizer.learning_rate was 0.001, is 0.5" in text
     assert "\n" not in text
-
-
-def test_definition_of_a_task_that_is_not_trained_may_change(inputs: SweepInputs) -> None:
-    further = dataclasses.replace(mtlib.tasks.TASKS["sst"], name="further")
-    tasks = {**to_dict(mtlib.tasks.TASKS), "further": to_dict(further)}
-    info = recorded_info(with_base(inputs, data__tasks=tasks))
-    check_unchanged(info, inputs, ENCODERS)
-    tasks["further"] = to_dict(dataclasses.replace(further, title="Other"))
-    check_unchanged(info, with_base(inputs, data__tasks=tasks), ENCODERS)
-
-
-def test_changed_range_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
-    changed = with_space(inputs, ranges={"smart.weight": Float(low=0, high=4)})
-    with pytest.raises(ValueError, match=r", got space\.ranges\.smart\.weight\.Float\.high was 3(\.0)?, is 4(\.0)?$"):
-        check_unchanged(info, changed, ENCODERS)
-
-
-def test_changed_grid_names_added_and_removed_values(inputs: SweepInputs) -> None:
-    sizes = tuple(range(1, 41))
-    before = with_space(inputs, ranges={}, grid={"tasks.sst.batch_size": sizes, "seed": (1, 2)})
-    now = with_space(inputs, ranges={}, grid={"tasks.sst.batch_size": (*sizes[1:], 99), "seed": (1, 3)})
-    with pytest.raises(ValueError, match="must be what it was") as raised:
-        check_unchanged(recorded_info(before), now, ENCODERS)
-    assert str(raised.value).endswith(
-        ", got space.grid.tasks.sst.batch_size has [1] gone and [99] new; space.grid.seed was [1, 2], is [1, 3]"
-    )
 
 
 NAMED = {"low": {"smart.weight": 0.0}, "high": {"smart.weight": 3.0}}
@@ -129,13 +98,6 @@ def test_changed_order_on_which_numbers_or_samples_depend_is_refused(
         check_unchanged(recorded, with_space(inputs, **{"ranges": {}, **now}), ENCODERS)
 
 
-def test_order_within_a_point_may_change(inputs: SweepInputs) -> None:
-    point = {"smart.weight": 0.0, "seed": 3}
-    before = recorded_info(with_space(inputs, ranges={}, grid={"start": {"low": point}}))
-    turned = with_space(inputs, ranges={}, grid={"start": {"low": dict(reversed(point.items()))}})
-    check_unchanged(before, turned, ENCODERS)
-
-
 def test_changed_plan_names_the_stage_and_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
     with pytest.raises(ValueError, match=r", got base\.stages\.1\.epochs was 2, is 7$"):
         check_unchanged(info, with_base(inputs, stages__1__epochs=7), ENCODERS)
@@ -146,23 +108,9 @@ def test_changed_plan_names_the_stage_and_the_difference(info: dict[str, Any], i
         check_unchanged(recorded_info(shorter), inputs, ENCODERS)
 
 
-def test_changed_question_or_published_tables_are_allowed(inputs: SweepInputs) -> None:
-    real = dataclasses.replace(inputs, space=load_space("smart_lambda"))
-    (table,) = real.space.published
-    changed = dataclasses.replace(table, rows=table.rows[:1], note="Another note.")
-    check_unchanged(recorded_info(real), with_space(real, published=(changed,)), ENCODERS)
-    check_unchanged(recorded_info(real), with_space(real, published=(), question="What, then?"), ENCODERS)
-
-
 def test_field_added_since_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
     del info["base"]["smart"]["noise_std"]
     check_unchanged(info, inputs, ENCODERS)
-
-
-def test_more_than_five_differences_are_counted(info: dict[str, Any], inputs: SweepInputs) -> None:
-    sizes = {f"tasks__{task}__{key}": 3 for task in TASKS for key in ("batch_size", "loss_weight")}
-    with pytest.raises(ValueError, match=r", got [^;]*; [^;]*; [^;]*; [^;]*; [^;]*; and 1 more$"):
-        check_unchanged(info, with_base(inputs, **sizes), ENCODERS)
 
 
 def test_changed_data_are_refused_with_the_tables(info: dict[str, Any], inputs: SweepInputs) -> None:
@@ -176,7 +124,6 @@ def test_moved_encoder_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> 
     """The demonstration's encoder is in the storage, which may be moved."""
     moved = with_base(inputs, encoder__name="elsewhere")
     check_unchanged(info, moved, ENCODERS)
-    check_unchanged(info, moved, {"elsewhere": None})
     with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in elsewhere"):
         check_unchanged(info, moved, {"elsewhere": "another"})
     with pytest.raises(ValueError, match=r"base\.encoder\.max_length was \d+, is 99$"):
@@ -207,6 +154,6 @@ def test_each_of_several_encoders_is_compared(inputs: SweepInputs) -> None:
     plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
     info = json.loads(json.dumps(sweep_info(plan, inputs, begun, [])))
     assert sweep_encoders(info) == begun
-    check_unchanged(info, inputs, {"a": "first", "b": None})
+    check_unchanged(info, inputs, begun)
     with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in b$"):
         check_unchanged(info, inputs, {"a": "first", "b": "first"})

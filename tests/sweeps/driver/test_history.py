@@ -123,18 +123,6 @@ def test_all_scored_epochs_of_an_ended_trial_have_been_decided_on(plan: SweepPla
     assert known_of(plan, "sst").reports == {"0000-r0": [(1, 0.2), (2, 0.2), (3, 0.25)]}
 
 
-def test_epochs_that_do_not_count_of_a_pruned_trial_have_not(plan: SweepPlan) -> None:
-    write_trial(plan.options.folder, spec_of(plan, 0), "pruned", SCORES, num_counted=2)
-    assert known_of(plan).reports == {"0000-r0": BESTS[:1]}
-
-
-def test_scores_are_counted_where_not_every_epoch_is_scored(make_plan: MakePlan, tiny_config: TrialConfig) -> None:
-    base = tiny_config.override({"stages.1.epochs": 5, "stages.1.score_every": 2})
-    plan = begun(make_plan(base=base))
-    write_trial(plan.options.folder, spec_of(plan, 0), "complete", (None, None, 0.4, None, 0.3, 0.5))
-    assert known_of(plan).reports == {"0000-r0": BESTS}
-
-
 @pytest.mark.parametrize("epoch", [None, 0, 1, 2, 3])
 def test_epochs_before_an_unfinished_trials_state_have_been_decided_on(plan: SweepPlan, epoch: int | None) -> None:
     """Its last report may not have been; the trial reports it again."""

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from results.records.race import RaceRecord, RoundDecision
-from search_spaces.domain import Float
-from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
+from sweeps.driver.ledger import Ledger, apply_event, close_ledger, open_ledger
 from sweeps.lanes.channel import Event
-from sweeps.search.trial import make_trial
 from tests.sweeps.conftest import MakePlan
 
 NOON = 1_700_000_000.0
@@ -60,14 +58,6 @@ def test_best_is_kept_per_score_with_its_first_epoch(make_plan: MakePlan) -> Non
     assert record.best_epoch == {"qqp": 1, "sst": 3, "overall": 3}
 
 
-def test_best_trial_is_by_the_searched_metric(make_plan: MakePlan) -> None:
-    ledger = open_ledger(make_plan(metric="qqp"))
-    assert ledger.best is None
-    report(ledger, 1, qqp=0.8, overall=0.5)
-    report(ledger, 1, trial_id="0001-r0", qqp=0.7, overall=0.9)
-    assert ledger.best == ("0000-r0", 0.8)
-
-
 def test_trial_whose_lane_went_down_is_queued_and_its_wait_does_not_count(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
@@ -76,15 +66,6 @@ def test_trial_whose_lane_went_down_is_queued_and_its_wait_does_not_count(make_p
     start(ledger, at=NOON + 500, kind="resumed")
     assert ledger.progress["0000-r0"] == {"since": NOON + 400}
     assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].started) == ("running", NOON_TEXT)
-
-
-def test_failed_trial_keeps_its_reason_until_it_runs_again(make_plan: MakePlan) -> None:
-    ledger = open_ledger(make_plan())
-    start(ledger)
-    end(ledger, "failed")
-    assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].error) == ("failed", "it broke")
-    start(ledger)
-    assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].error) == ("running", None)
 
 
 def test_trials_without_a_lane_stay_queued_at_an_interruption(make_plan: MakePlan) -> None:
@@ -119,22 +100,6 @@ def test_replicates_are_expected_unless_the_first_training_is_pruned_or_fails(
     assert ledger.counts == counts
 
 
-def test_sampled_trials_appear_when_suggested(make_plan: MakePlan) -> None:
-    plan = make_plan(search="random", trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
-    ledger = open_ledger(plan)
-    assert (ledger.records, ledger.counts) == ({}, {"queued": 5})
-    add_trial(ledger, make_trial(plan.space, 0, 0, {"smart.weight": 0.2}))
-    assert (list(ledger.records), ledger.counts) == (["0000-r0"], {"queued": 5})
-
-
-@pytest.mark.parametrize("kind", ["lane_open", "lane_failed", "lane_down", "lane_closed"])
-def test_open_lanes_are_counted(make_plan: MakePlan, kind: str) -> None:
-    ledger = open_ledger(make_plan())
-    handle(ledger, "lane_open", host="here", pid=1)
-    handle(ledger, kind, host="here", why="gone")
-    assert ledger.lanes == ({"lane0": "here"} if kind == "lane_open" else {})
-
-
 def test_trial_of_a_resumed_sweep_reports_again_and_keeps_its_first_start_and_its_seconds(make_plan: MakePlan) -> None:
     before = open_ledger(make_plan())
     start(before)
@@ -155,16 +120,6 @@ def test_trial_of_a_resumed_sweep_reports_again_and_keeps_its_first_start_and_it
     record = ledger.records["0000-r0"]
     assert (record.best, record.best_epoch) == ({"qqp": 0.8, "overall": 0.6}, {"qqp": 3, "overall": 3})
     assert record.wall_seconds == 20
-
-
-def test_reused_result_is_recorded(make_plan: MakePlan) -> None:
-    ledger = open_ledger(make_plan())
-    start(ledger)
-    handle(ledger, "starting_point", epochs=3, shared_steps=9, shared_seconds=0.5, taken_from="other/0002-r0")
-    handle(ledger, "stage_finished", stage=0, why_not="no room")
-    end(ledger, "reused")
-    record = ledger.records["0000-r0"]
-    assert (record.status, record.shared_steps, record.taken_from) == ("reused", 9, "other/0002-r0")
 
 
 def test_known_trials_stay_and_missing_grid_points_are_added(make_plan: MakePlan) -> None:

@@ -20,10 +20,6 @@ def count(*events: Event) -> int:
     return limits.num_steps
 
 
-def test_without_limits_none_is_reached() -> None:
-    assert Limits(began=time.monotonic() - 1e9, num_steps=10**9).reached is None
-
-
 @pytest.mark.parametrize(("seconds", "reached"), [(1799, None), (1801, "--max-hours 0.5")])
 def test_hours_are_those_since_the_run_began(seconds: float, reached: str | None) -> None:
     assert Limits(max_hours=0.5, began=time.monotonic() - seconds).reached == reached
@@ -34,10 +30,6 @@ def test_steps_reach_their_limit(steps: int, reached: str | None) -> None:
     assert Limits(max_steps=10, num_steps=steps).reached == reached
 
 
-def test_steps_of_all_trials_are_added() -> None:
-    assert count(event("progress", "a", step=1), event("progress", "b", step=1), event("report", "a", step=8)) == 9
-
-
 def test_steps_of_earlier_runs_and_repeated_reports_do_not_count() -> None:
     replayed = event("report", step=40, is_replayed=True)
     assert count(event("started"), replayed, event("progress", step=41), event("report", step=50)) == 10
@@ -46,12 +38,3 @@ def test_steps_of_earlier_runs_and_repeated_reports_do_not_count() -> None:
 def test_steps_that_are_trained_again_after_a_kill_count_again() -> None:
     again = event("resumed"), event("starting_point"), event("progress", step=11), event("report", step=20)
     assert count(event("progress", step=1), event("progress", step=15), event("requeued"), *again) == 25
-
-
-def test_reused_steps_do_not_count() -> None:
-    taken = event("starting_point"), event("progress", step=31)
-    assert count(event("progress", step=1), event("report", step=10), *taken) == 11
-
-
-def test_events_of_lanes_count_nothing() -> None:
-    assert count(Event(kind="lane_open", facts={"host": "h"}), Event(kind="note", facts={"text": "x"})) == 0

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,17 +88,6 @@ can_hide = pytest.mark.skipif(
 
 
 @can_hide
-def test_sweep_on_nodes_that_do_not_share_its_storage_is_refused(one_cpu: Nodes, storage: Path) -> None:
-    one_cpu.add("worker", 1, hidden=storage)
-    run = start_sweep(one_cpu, storage, *COMMAND)
-    assert run.process.wait(LONGEST) == 2, run.log.read_text()
-    last = run.log.read_text().splitlines()[-1]
-    assert "--storage must be a folder that all nodes share, or a bucket (s3://...), got " in last
-    assert last.endswith(f"on {socket.gethostname()} there is no such folder")
-    assert not (storage / "sweep").exists()
-
-
-@can_hide
 def test_node_that_joins_without_the_storage_gets_no_trial(one_cpu: Nodes, storage: Path) -> None:
     run = start_sweep(one_cpu, storage, *COMMAND, "--replicates", "2")
     run.wait_until("lane0 is open on")
@@ -122,33 +110,6 @@ def test_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
     run.wait_until("lane1 is open on")
     assert_all_complete(run, storage)
     assert run.has_line("sweep-lane. is idle and has released its resources")
-
-
-def test_trial_of_a_drained_node_saves_its_state_and_goes_on_elsewhere(one_cpu: Nodes, storage: Path) -> None:
-    one_cpu.add("worker", 1)
-    run = start_sweep(one_cpu, storage, *COMMAND, "--workers", "1")
-    run.wait_until("lane0 is open on")
-    run.wait_until("lane1 is open on")
-    run.wait_until(TWO_EPOCHS)
-    one_cpu.drain("worker")
-    run.wait_until(r"(000\d-r0) waits for a free lane: its node is being drained")
-    run.wait_until(r"sweep-lane\d closes: its node is being drained")
-    one_cpu.kill("worker")
-    assert_all_complete(run, storage)
-    log = run.log.read_text()
-    (moved,) = [line.split()[0] for line in log.splitlines() if " waits for a free lane: its node is being" in line]
-    assert re.search(rf"{moved} continues from its last state: (its node is being drained|node \w+ died)", log)
-    epochs = [line for line in log.splitlines() if re.match(rf"{moved} epoch \d: ", line)]
-    assert len(epochs) == len(set(epochs)), "no epoch is trained twice"
-
-
-def test_only_node_is_lost_and_replaced(no_cpu: Nodes, storage: Path) -> None:
-    run = start_sweep(no_cpu, storage, *COMMAND)
-    run.wait_until(TWO_EPOCHS)
-    no_cpu.kill("worker")
-    run.wait_until(r"A trial fits no node: .*waiting for one, at most 10 minutes")
-    no_cpu.add("other", 1)
-    assert_all_complete(run, storage)
 
 
 def test_without_a_new_node_the_sweep_is_interrupted_and_can_be_resumed(no_cpu: Nodes, storage: Path) -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
-from sweeps.driver.ledger import open_ledger
-from sweeps.driver.pending import describe_progress, is_sweep_over, list_pending
+from sweeps.driver.pending import describe_progress, is_sweep_over, num_left_to_run
 from sweeps.options import SweepPlan
 from sweeps.search.trial import make_trial, queued_record
 from tests.sweeps.conftest import MakePlan
@@ -22,43 +21,22 @@ def known_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
     return [replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)]
 
 
-def pending_ids(plan: SweepPlan, known: list[TrialRecord]) -> list[str]:
-    lines = list_pending(plan, known, {})[1:]
-    return [line.split()[0] for line in lines if line.endswith("queued")]
-
-
 def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> None:
     plan = make_plan(trials=7, **SAMPLED)
     known = known_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
     known[3] = replace(known[3], epochs=2)
-    assert pending_ids(plan, known) == ["0001-r0", "0003-r0", "0005-r0"]
     assert not is_sweep_over(plan, known)
     (line,) = describe_progress(plan, known)
     assert line.startswith("4 of 7 trials have ended; 1 of the others had begun")
 
 
-def test_replicates_are_pending_only_of_complete_configurations(make_plan: MakePlan) -> None:
-    plan = make_plan(trials=4, replicates=3, **SAMPLED)
-    known = known_of(plan, "complete", "pruned", "failed", "interrupted")
-    known[3] = replace(known[3], epochs=2)
-    assert pending_ids(plan, known) == ["0000-r1", "0000-r2", "0003-r0"]
-    lines = list_pending(plan, known, {record.trial_id: record for record in known})
-    assert [line.split() for line in lines[1:]] == [
-        ["0000-r1", "queued"],
-        ["0000-r2", "queued"],
-        ["0003-r0", "interrupted", "after", "epoch", "2"],
-    ]
-
-
 def test_replicates_of_the_best_are_pending_once_all_others_have_ended(make_plan: MakePlan) -> None:
     plan = make_plan(trials=4, replicates=3, replicate_best=2, **SAMPLED)
     known = known_of(plan, "complete", "reused", "pruned", "complete")
-    scores = (0.3, 0.5, 0.9, 0.4)
-    known = [replace(record, best={plan.space.metric: score}) for record, score in zip(known, scores, strict=True)]
-    assert pending_ids(plan, known) == ["0001-r1", "0003-r1", "0001-r2", "0003-r2"]
-    assert not is_sweep_over(plan, known)
-    assert pending_ids(plan, [replace(known[0], status="interrupted"), *known[1:]]) == ["0000-r0"]
-    assert pending_ids(plan, known[:3]) == [], "a configuration is still to be sampled"
+    known = [replace(record, best={plan.space.metric: 0.1 * number}) for number, record in enumerate(known)]
+    assert num_left_to_run(plan, known, None) == 4
+    assert num_left_to_run(plan, [replace(known[0], status="interrupted"), *known[1:]], None) == 1
+    assert num_left_to_run(plan, known[:3], None) == 1, "a configuration is still to be sampled"
 
 
 @pytest.mark.parametrize("num_new", [0, 1, 3])
@@ -66,15 +44,6 @@ def test_configurations_still_to_be_sampled_are_counted(make_plan: MakePlan, num
     plan = make_plan(trials=2 + num_new, **SAMPLED)
     known = known_of(plan, "complete", "pruned")
     assert is_sweep_over(plan, known) == (num_new == 0)
-    lines = list_pending(plan, known, {})
-    assert [line.split()[0] for line in lines[1:]] == ([str(num_new)] if num_new else [])
-
-
-def test_unrecorded_grid_is_pending_whole(make_plan: MakePlan) -> None:
-    plan = make_plan()
-    for known in ([], list(open_ledger(plan).records.values())):
-        assert not is_sweep_over(plan, known)
-        assert pending_ids(plan, known) == ["0000-r0", "0001-r0", "0002-r0"]
 
 
 @pytest.mark.parametrize("statuses", [("complete", "reused", "pruned"), ("complete", "failed", "failed")])

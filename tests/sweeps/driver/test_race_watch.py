@@ -10,7 +10,7 @@ import pytest
 from results.records.race import RaceRecord, race_of
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep, write_sweep
-from sweeps.driver.race_watch import RaceWatch, decide
+from sweeps.driver.race_watch import RaceWatch
 from tests.results.page.recorded_sweep import sweep_info, write_recorded_sweep
 
 RACE = {"options": {"data": None, "until_decided": 0.0, "replicates": 3}, "race": [], "num_configurations": 3}
@@ -42,14 +42,6 @@ def test_complete_rounds_are_decided_and_recorded(folder: Path) -> None:
     assert watch.race.decisions
     assert race_of(read_sweep(folder)) == watch.race
     assert watch.finish() == []
-
-
-def test_nothing_is_decided_while_a_round_is_incomplete(folder: Path) -> None:
-    watch = RaceWatch(str(folder), RaceRecord())
-    first = [record for record in read_trials(folder) if record.replicate == 0]
-    assert watch.update(first) == []
-    assert watch.race == RaceRecord()
-    assert read_sweep(folder)["race"] == []
 
 
 def test_finish_decides_what_is_complete(folder: Path) -> None:
@@ -84,12 +76,3 @@ def test_what_cannot_be_decided_by_the_trials_there_are_is_not_tried_again(
         time.sleep(0.001)
     decide_nothing.assert_called_once()
     assert not watch.is_due(records)
-
-
-@pytest.mark.parametrize("is_lost", [True, False])
-def test_trial_that_is_to_be_trained_again_has_not_ended(folder: Path, is_lost: bool) -> None:
-    """Otherwise its configuration would be missing from what is decided."""
-    if is_lost:
-        (folder / "trials" / "0000-r1" / "epochs" / "0002.parquet").write_bytes(b"")
-    assert decide(str(folder), [] if is_lost else ["0000-r1"]) == RaceRecord()
-    assert read_sweep(folder)["race"] == []

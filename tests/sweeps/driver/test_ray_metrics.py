@@ -127,15 +127,3 @@ def test_rates_begin_again_with_a_trial_that_is_resumed(ledger: Ledger, gauges: 
     driver.hear("resumed", host="here", why=None)
     driver.hear("progress", **{**PROGRESS, "num_rows": 10})
     assert gauges.of("sweep_rows_per_second", trial="0000-r0", lane="sweep-lane0") is None
-
-
-def test_values_are_set_every_five_seconds(ledger: Ledger, gauges: Gauges) -> None:
-    driver = Driver(ledger, gauges)
-    driver.hear("tick", None)
-    gauges.values.clear()
-    gauges.now += 4.9
-    driver.metrics.on_event(Event(kind="tick"), ledger)
-    assert not gauges.values
-    gauges.now += 0.1
-    driver.metrics.on_event(Event(kind="tick"), ledger)
-    assert gauges.of("sweep_trials", status="queued") == 3

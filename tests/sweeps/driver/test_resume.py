@@ -18,12 +18,11 @@ from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, R
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
-from sweeps.driver.resume import changed_code, describe_resume, read_saved_options, relocate, resume_sweep
+from sweeps.driver.resume import read_saved_options, relocate, resume_sweep
 from sweeps.options import SweepOptions, saved_options
-from sweeps.search.trial import make_trial, queued_record
+from sweeps.search.trial import make_trial
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, read_inputs
-from sweeps.setup.provenance import describe_code
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS
 
@@ -93,40 +92,12 @@ def test_every_option_but_place_and_those_of_one_command_is_read_back(options: S
     assert {name: getattr(read_saved_options(options.folder, own), name) for name in own} == own
 
 
-@pytest.mark.parametrize("search", ["grid", "random"])
-def test_default_options_are_read_back(search: Any, tmp_path: Path) -> None:
-    plain = SweepOptions(space="smart_lambda", name="mine", storage=str(tmp_path), search=search)
-    write_sweep(plain.folder, {"options": saved_options(plain)})
-    back = read_saved_options(plain.folder, {})
-    assert back == dataclasses.replace(plain, resume=True, trials=plain.num_drawn)
-
-
-def test_moved_sweep_resumes_in_its_new_place(options: SweepOptions, tmp_path: Path) -> None:
-    write_sweep(options.folder, {"options": saved_options(options)})
-    moved = tmp_path / "elsewhere" / "renamed"
-    moved.parent.mkdir()
-    Path(options.folder).rename(moved)
-    assert read_saved_options(str(moved), {}).folder == str(moved)
-
-
 def test_added_configurations_are_stored(options: SweepOptions) -> None:
     asked = dataclasses.replace(options, extend=4)
     write_sweep(options.folder, {"options": saved_options(asked)})
     back = read_saved_options(options.folder, {})
     assert (back.trials, back.extend, back.num_drawn) == (13, 0, 13)
     assert read_saved_options(options.folder, {"extend": 2}).num_drawn == 15
-
-
-@pytest.mark.parametrize("info", [{}, {"options": None}, {"options": {"unknown": 1}}])
-def test_sweep_without_stored_options_is_refused(info: dict[str, Any], tmp_path: Path) -> None:
-    write_sweep(tmp_path / "old", info)
-    with pytest.raises(ValueError, match=r"sweep\.json .*, got .*old"):
-        read_saved_options(f"{tmp_path}/old", {})
-
-
-def test_changed_code_is_reported() -> None:
-    assert changed_code({"code": describe_code()}) == []
-    assert len(changed_code({"code": {**describe_code(), "sources": "other"}})) == 1
 
 
 @pytest.mark.parametrize("retry_failed", [False, True])
@@ -159,36 +130,6 @@ def test_trials_and_the_record_of_the_sweep_get_the_present_files_of_tasks(sweep
     for record in known_of(options, with_base(inputs, data__tasks={**TASK_FILES, "sst": sst})):
         assert TrialConfig.from_json(record.config).task("sst") == sst
     assert sweep_tasks(read_sweep(options.folder))["sst"] == sst
-
-
-def test_searched_encoder_stays_as_sampled(inputs: SweepInputs) -> None:
-    space = dataclasses.replace(inputs.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
-    for name in ("tiny", "other"):
-        record = queued_record(make_trial(space, 0, 0, {"encoder.name": name}))
-        assert relocate(record, space) == record
-
-
-def test_preview_lists_what_is_left_and_changes_nothing(sweep: Build, inputs: SweepInputs) -> None:
-    options = sweep(*STATUSES, retry_failed=True, extend=2)
-    before = files_of(Path(options.folder))
-    first, *left = describe_resume(options, inputs, {"tiny": "fingerprint"})
-    assert first.startswith("3 of 7 trials have ended")
-    assert [line.split()[:2] for line in left[1:3]] == [["0003-r0", "failed"], ["0004-r0", "interrupted"]]
-    assert left[3].split()[:2] == ["2", "configurations"]
-    assert len(left) == 4
-    assert files_of(Path(options.folder)) == before
-
-
-@pytest.mark.parametrize("encoder", ["fingerprint", None])
-def test_preview_makes_the_checks_of_resuming(encoder: str | None, sweep: Build, inputs: SweepInputs) -> None:
-    options = sweep("interrupted")
-    describe_resume(options, with_base(inputs, encoder__name="elsewhere"), {"elsewhere": encoder})
-    with pytest.raises(ValueError, match="the search space must be what it was"):
-        describe_resume(options, with_base(inputs, optimizer__learning_rate=0.5), {"tiny": encoder})
-    with pytest.raises(ValueError, match="the data must be what it was"):
-        describe_resume(options, dataclasses.replace(inputs, fingerprint="other"), {"tiny": encoder})
-    with pytest.raises(ValueError, match="the encoder must be what it was"):
-        describe_resume(options, inputs, {"tiny": "another"})
 
 
 def test_sweep_is_over_unless_failed_trials_are_retried_or_configurations_added(
@@ -258,15 +199,6 @@ def test_race_that_ended_undecided_goes_on_where_it_may_be_decided_now(
     going = RaceRecord(decisions=(dataclasses.replace(last, end="", expected_rounds=(more.replicates,) * 2),))
     assert resume_sweep(more, inputs, ENCODERS, []).plan.race == going
     assert race_of(read_sweep(own.folder)) == going
-
-
-@pytest.mark.parametrize("end", [LAST_ROUND, DECIDED])
-def test_race_without_rounds_or_with_a_winner_is_not_reopened_by_another_margin(
-    options: SweepOptions, inputs: SweepInputs, end: str
-) -> None:
-    last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=end)
-    own = dataclasses.replace(create_race(options, inputs, last), until_decided=0.05)
-    assert resume_sweep(own, inputs, ENCODERS, []).plan.race == RaceRecord(decisions=(last,))
 
 
 def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> None:

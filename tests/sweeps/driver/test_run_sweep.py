@@ -49,17 +49,15 @@ from sweeps.driver.run_sweep import (
     keep_house,
     run_on_ray,
     run_plan,
-    seconds_to_save,
-    watch_storage,
 )
 from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.search.study import FOLDER_ATTRIBUTE, JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
+from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 from sweeps.search.trial import make_trial
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
-from tests.sweeps.conftest import MakePlan, with_options
+from tests.sweeps.conftest import MakePlan
 from tests.trial_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
@@ -211,11 +209,6 @@ def test_trial_stopped_by_the_scheduler_leaves_its_lane_at_that_report(sweep: Fi
     assert end.lane == start.lane
 
 
-def test_diverging_trial_fails_with_task_step_and_loss(sweep: FinishedSweep) -> None:
-    assert sweep.outcome.failures[DIVERGING] == "qqp: loss is nan at step 2"
-    assert sweep.records[DIVERGING].best == {}
-
-
 def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
     storage = JournalStorage(JournalFileBackend(f"{sweep.plan.options.folder}/{JOURNAL_NAME}"))
     trials = optuna.load_study(study_name=sweep.plan.options.name, storage=storage).trials
@@ -227,10 +220,6 @@ def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
         highest = np.maximum.accumulate([facts["score"] for facts in reports])
         assert list(trial.intermediate_values.values()) == list(highest)
         assert trial.value == (record.best["overall"] if record.status != "failed" else None)
-        best = {f"best_{name}": score for name, score in record.best.items()}
-        folder = f"{sweep.plan.options.folder}/trials/{record.trial_id}"
-        own = {NUMBER_ATTRIBUTE: record.number, TRIALS_ATTRIBUTE: record.trial_id, FOLDER_ATTRIBUTE: folder}
-        assert trial.user_attrs == {**own, **best}
 
 
 def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
@@ -325,22 +314,10 @@ def test_housekeeping_does_not_count_as_inside_ray_and_ends_before_the_records_a
     assert not sweep.housekeeping.is_alive()
 
 
-@pytest.mark.parametrize(
-    ("num_signals", "is_well", "seconds"), [(0, True, 60), (0, False, 20), (1, True, 4), (1, False, 4)]
-)
-def test_trials_are_waited_for_no_longer_than_ray_lets_the_driver_live(
-    make_plan: MakePlan, num_signals: int, is_well: bool, seconds: float
-) -> None:
-    sweep = idle_sweep(make_plan())
-    sweep.services = Mock(are_well=is_well)
-    cast(Any, sweep.run.interrupts).count = num_signals
-    assert seconds_to_save(sweep) == seconds
-
-
 def run_without_ray(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A run whose trials have ended, for `run_on_ray` without a Ray."""
     sweep = idle_sweep(plan)
-    answers = {"connected_to_ray": contextlib.nullcontext(), "fits_cluster": True, "describe_small_stores": None}
+    answers = {"connected_to_ray": contextlib.nullcontext(), "fits_cluster": True}
     answers |= {
         "describe_cluster": "",
         "put_inputs": None,
@@ -373,19 +350,6 @@ def test_what_ray_loses_at_any_time_is_why_the_sweep_failed(
     run = run_without_ray(make_plan(), monkeypatch)
     monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(side_effect=ActorDiedError()))
     assert run_on_ray(run) == "Ray failed: The actor died unexpectedly before finishing this task."
-
-
-@pytest.mark.parametrize("storage", [None, "s3://bucket/sweeps?endpoint_override=127.0.0.1:9&region=here"])
-def test_storage_that_is_away_is_shown_once(make_plan: MakePlan, storage: str | None) -> None:
-    plan, notes = make_plan(), list[str]()
-    sweep = idle_sweep(plan if storage is None else with_options(plan, storage=storage), notes=notes)
-    for seconds in (0.0, 30.0, 60.0, 0.0):
-        sweep.run.ownership.seconds_unwritten = seconds  # type: ignore[misc]
-        watch_storage(sweep)
-    away, back = notes
-    assert "could not be written for 30 s" in away
-    assert ("minutes" in away) == (storage is not None), "only a request to a bucket is repeated"
-    assert "can be written again" in back
 
 
 @pytest.mark.slow
@@ -454,21 +418,3 @@ def test_sweep_that_another_driver_has_taken_is_not_written_into(
     outcome = run_plan(plan, inputs, lambda _event, _ledger: None, ownership)
     assert outcome.error is not None
     assert {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")} == before
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("private_ray")
-def test_sweep_that_another_driver_has_taken_stops(
-    make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path
-) -> None:
-    base = small_config(tiny_encoder_folder).override({"stages.0.steps_per_epoch": 4000})
-    plan = make_plan(base=base, data_folder=tiny_folder, concurrent=1)
-
-    def take(event: Event, _ledger: Ledger) -> None:
-        if event.kind == "progress":
-            write_driver(plan.options.folder, id="other")
-
-    outcome = run_owned(plan, take)
-    assert outcome.error is not None
-    assert "another driver" in outcome.error
-    assert outcome.counts["queued"] == 2

@@ -61,17 +61,6 @@ class Nodes:
         (raylet,) = [pid for pid in session_of(self.processes[name].pid) if "raylet/raylet" in command_of(pid)]
         os.kill(raylet, signal.SIGKILL)
 
-    def drain(self, name: str) -> None:
-        """Announces that a node will be taken away in a minute, as `ray drain-node` does."""
-        found = re.search(r"--node-id[= ](\w+)|\"node_id\": \"(\w+)\"", " ".join(self._commands(name)))
-        assert found is not None, self._commands(name)
-        node = next(filter(None, found.groups()))
-        reason = ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot"]
-        command = ["ray", "drain-node", "--address", self.address, "--node-id", node, *reason]
-        subprocess.run(
-            [*command, "--deadline-remaining-seconds", "60"], env=self.environment, check=True, capture_output=True
-        )
-
     def _commands(self, name: str) -> list[str]:
         """The command lines of a node's processes."""
         return [command_of(pid, whole=True) for pid in session_of(self.processes[name].pid)]

@@ -17,9 +17,8 @@ from sweeps.lanes.trial_log import TrialLog
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
-from sweeps.search.stage_order import find_stage_keys
+from sweeps.search.stage_order import StageOrder, find_stage_keys
 from sweeps.search.trial import Trial
-from sweeps.setup.stage_tree import training_order
 from tests.trial_inputs import load_from_files
 
 CPU = torch.device("cpu")
@@ -86,6 +85,11 @@ def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRe
     if not is_file(open_folder(plan.options.folder), SWEEP_FILE):
         write_sweep(plan.options.folder, {"name": plan.options.name})
     keys = [find_stage_keys(config, plan.data_folder, plan.options.workers) for config in configs]
-    for number in training_order(keys):
+    order, left = StageOrder(), list(range(len(configs)))
+    while left:
+        chosen = order.choose([keys[number] for number in left])
+        assert chosen is not None, "no trial runs that another would have to wait for"
+        number = left.pop(chosen)
         train_one(plan, f"{number:04d}-r0", configs[number])
+        order.done.update(keys[number].ends)
     return read_trials(plan.options.folder)

@@ -1,15 +1,12 @@
 """The channel without Ray: assignment, verdicts, deaths of workers and nodes, and the ways a sweep ends."""
 
 import asyncio
-import dataclasses
 import functools
-import pickle
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
-from sweeps.lanes import channel as channel_module
 from sweeps.lanes.channel import Assignment, Channel, ErrorCause, Event
 
 Call = Coroutine[Any, Any, Any]
@@ -64,13 +61,6 @@ async def events(channel: Channel, *kinds: str) -> list[Event]:
     return [event for event in await channel.take_events(0.0) if not kinds or event.kind in kinds]
 
 
-def test_messages_can_be_sent_and_not_changed() -> None:
-    for message in (Assignment(trial=trial("t"), attempt=1), Event(kind="report", trial_id="t", facts={"epoch": 1})):
-        assert pickle.loads(pickle.dumps(message)) == message
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            message.attempt = 2  # type: ignore[union-attr,misc]
-
-
 @running
 async def test_each_trial_goes_to_one_waiting_lane() -> None:
     channel = Channel()
@@ -86,12 +76,6 @@ async def test_each_trial_goes_to_one_waiting_lane() -> None:
     assert await channel.has_running()
 
 
-@running
-async def test_lane_without_a_trial_is_told_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel_module, "IDLE_SECONDS", 0.01)
-    assert await Channel().next_trial("a", place()) == "wait"
-
-
 @pytest.mark.parametrize("stop", [True, False])
 @running
 async def test_lane_waits_for_the_verdict_on_its_report(stop: bool) -> None:
@@ -105,28 +89,6 @@ async def test_lane_waits_for_the_verdict_on_its_report(stop: bool) -> None:
     await channel.decide("t", 1, stop)
     await channel.decide("t", 1, not stop)
     assert await waiting == ("stop" if stop else "go"), "the first verdict stays"
-
-
-@running
-async def test_reports_without_overall_score_and_last_ones_need_no_verdict() -> None:
-    channel = Channel()
-    own = await assign(channel)
-    assert await channel.report_epoch("t", own.attempt, report(1, 0.9, scored_epoch=0)) == "go"
-    assert await channel.report_epoch("t", own.attempt, report(2, 0.5, scored_epoch=1, is_last=True)) == "go"
-    passed_on = await channel.next_report("t", 0)
-    assert (passed_on["epoch"], passed_on["best"]) == (2, 0.5), "an epoch without overall score is not Tune's"
-    assert passed_on["bests"] == {"sst": 0.9, "overall": 0.5}
-    assert [event.facts["epoch"] for event in await events(channel, "report")] == [1, 2]
-
-
-@running
-async def test_best_is_the_highest_score_so_far() -> None:
-    channel = Channel()
-    own = await assign(channel)
-    for epoch, score in enumerate((0.5, 0.7, 0.6), 1):
-        await channel.decide("t", epoch, False)
-        await channel.report_epoch("t", own.attempt, report(epoch, score))
-    assert [(await channel.next_report("t", seen))["best"] for seen in range(3)] == [0.5, 0.7, 0.7]
 
 
 @running
@@ -232,15 +194,6 @@ async def test_trial_whose_workers_die_again_from_one_state_on_fails(error: str 
     assert end["status"] == "failed"
     assert (error or "out of memory") in end["error"]
     assert (await assign(channel, "next")).trial_id == "next", "the lane goes on"
-
-
-@running
-async def test_deaths_of_a_trial_that_comes_further_do_not_add_up() -> None:
-    channel = Channel()
-    await channel.set_places(2, ["n"])
-    for step in range(5):
-        await die(channel, f"state-{step}", "KeyError: 'lost'")
-    assert await events(channel, "ended") == []
 
 
 @running
@@ -352,15 +305,6 @@ async def test_stop_ends_everything() -> None:
 
 
 @running
-async def test_verdict_before_the_stop_holds() -> None:
-    channel = Channel()
-    own = await assign(channel)
-    await channel.decide("t", 1, True)
-    await channel.stop()
-    assert await channel.report_epoch("t", own.attempt, report(1)) == "stop"
-
-
-@running
 async def test_winding_down_lets_running_trials_finish_their_epoch() -> None:
     channel = Channel()
     own = await assign(channel)
@@ -390,20 +334,6 @@ async def test_trial_of_a_dead_lane_does_not_begin_again_while_the_sweep_ends() 
 
 
 @running
-async def test_progress_alone_does_not_end_the_wait_for_events() -> None:
-    channel = Channel()
-    own = await assign(channel)
-    await events(channel)
-    waiting = begin(channel.take_events(30.0))
-    await channel.report_progress("t", own.attempt, {"step": 1})
-    await settle()
-    assert not waiting.done()
-    await channel.report_event("stage_finished", "t", {"stage": 0})
-    assert [(event.kind, event.lane) for event in await waiting] == [("progress", "a"), ("stage_finished", "a")]
-    assert await events(channel) == []
-
-
-@running
 async def test_trial_that_nothing_is_heard_of_is_silent_until_it_is_heard() -> None:
     channel = Channel()
     own = await assign(channel)
@@ -411,19 +341,6 @@ async def test_trial_that_nothing_is_heard_of_is_silent_until_it_is_heard() -> N
     assert await channel.silent_lanes(-1.0) == [("a", "t", ())]
     await channel.report_end("t", own.attempt, "complete", None, {})
     assert await channel.silent_lanes(-1.0) == []
-
-
-@running
-async def test_lane_that_loads_is_silent_until_it_asks_for_a_trial() -> None:
-    channel = Channel()
-    workers = [("here", 7), ("there", 8)]
-    assert await channel.open_lane("a", ["here", "there"], workers)
-    assert await channel.silent_lanes(3600.0) == []
-    assert await channel.silent_lanes(-1.0) == [("a", None, tuple(workers))]
-    waiting = begin(channel.next_trial("a", place()))
-    await settle()
-    assert await channel.silent_lanes(-1.0) == []
-    waiting.cancel()
 
 
 async def open_on(channel: Channel, lane: str, gpu: str) -> "asyncio.Task[Any]":
@@ -511,12 +428,3 @@ async def test_first_worker_says_why_a_trial_lost_its_lane_and_a_disk_stays_the_
     await channel.report_dead_workers("a", "unexplained")
     (end,) = [event for event in await events(channel) if event.kind == "ended"]
     assert (end.facts["how"], end.facts["error"]) == ("interrupted", "no space left")
-
-
-@running
-async def test_failures_of_lanes_and_of_tune_are_events() -> None:
-    channel = Channel()
-    await channel.report_lane_failure("a", "sst.csv is missing", ["n"])
-    await channel.report_tune_failure("its process died")
-    found = [(event.kind, event.facts["why"]) for event in await events(channel)]
-    assert found == [("lane_failed", "sst.csv is missing"), ("failed", "its process died")]

@@ -100,12 +100,6 @@ def test_lanes_are_opened_where_there_is_room_and_work(make_lanes: Callable[...,
     assert lanes.num_live == 3
 
 
-def test_concurrency_limit_holds(make_lanes: Callable[..., Lanes], room: dict[str, Any]) -> None:
-    lanes, room["lanes"] = make_lanes(concurrent=2), 5
-    assert scale_now(lanes, 9) == []
-    assert len(lanes.runs) == 2
-
-
 def test_idle_lanes_close_where_there_is_less_work(make_lanes: Callable[..., Lanes], channel: LocalChannel) -> None:
     lanes = make_lanes()
     channel.assign({"trial_id": "t"}, "sweep-lane0")
@@ -189,20 +183,6 @@ def test_nodes_that_do_not_share_the_storage_are_left_out_and_the_other_lanes_go
     scale_now(lanes, 2)
     assert names(lanes) == ["sweep-lane0", "sweep-lane2"]
     assert opened == asked == [{"n"}]
-
-
-def test_missing_nodes_are_reported_once_and_timed(make_lanes: Callable[..., Lanes], room: dict[str, Any]) -> None:
-    lanes, room["fits"] = make_lanes(node_wait_minutes=7.5), False
-    assert (scale_now(lanes, 2), lanes.seconds_without_node) == ([], 0.0)
-    for name in names(lanes):
-        note(lanes, "lane_down", name, why="its node died")
-    (line,) = scale_now(lanes, 2)
-    assert "0 CPUs" in line
-    assert "7.5 minutes" in line
-    assert scale_now(lanes, 2) == []
-    assert lanes.seconds_without_node > 0
-    room["fits"] = True
-    assert (scale_now(lanes, 2), lanes.seconds_without_node) == ([], 0.0)
 
 
 def test_closing_waits_for_lanes_until_the_deadline(make_lanes: Callable[..., Lanes]) -> None:

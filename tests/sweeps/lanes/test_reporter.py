@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import torch
 
 from mtlib.checkpoints.state import StateFolder, newest_numbers
@@ -20,7 +19,6 @@ from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, trial_epochs
 from sweeps.lanes import reporter as reporter_module
 from sweeps.lanes.channel import Channel
-from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.reporter import TrialReporter
 from tests.local_channel import LocalChannel, call_at_once
 from tests.results.conftest import build_report
@@ -45,9 +43,7 @@ def make_reporter(channel: LocalChannel, folder: Path, metric: str = "overall") 
     """The reporter of a trial that has just been handed to a lane."""
     found: Any = channel
     assignment = channel.assign({"trial_id": NAME})
-    return TrialReporter(
-        found, open_folder(folder), assignment, metric, TASKS, torch.device("cpu"), DrainWatch(lambda: False)
-    )
+    return TrialReporter(found, open_folder(folder), assignment, metric, TASKS, torch.device("cpu"))
 
 
 def be_second(monkeypatch: pytest.MonkeyPatch, first: Any) -> None:
@@ -65,19 +61,6 @@ def test_first_worker_reports_its_step_until_the_channel_asks_it_to_stop(channel
     assert event.facts["peak_memory_bytes"] > 2**20
     channel.call("stop")
     assert [reporter.on_step(STEP), reporter.on_step(STEP)] == [True, False]
-
-
-@pytest.mark.parametrize("is_answered", [True, False])
-def test_progress_is_reported_at_intervals_without_waiting_for_the_answer(
-    channel: LocalChannel, tmp_path: Path, is_answered: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if is_answered:
-        monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 100.0)
-    else:
-        monkeypatch.setattr(ray, "wait", lambda found, **_settings: ([], found))
-    reporter = make_reporter(channel, tmp_path)
-    assert all(reporter.on_step(STEP) for _ in range(5))
-    assert channel.calls == ["report_progress"]
 
 
 def test_other_workers_report_nothing(
@@ -131,14 +114,6 @@ def test_report_holds_main_dev_scores_and_the_trials_own_seconds(
     assert event.facts["scores"]["overall"] == report.overall
     assert event.facts["score"] == event.facts["scores"][metric]
     assert (event.facts["epoch"], event.facts["step"], event.facts["seconds"]) == (2, 20, 1.5)
-
-
-def test_missing_verdict_interrupts_the_trial(channel: LocalChannel, tmp_path: Path) -> None:
-    reporter = make_reporter(channel, tmp_path)
-    channel.call("stop")
-    with pytest.raises(Interrupted):
-        reporter.on_epoch(build_report(1))
-    assert not reporter.is_stopped
 
 
 def test_no_state_is_saved_after_an_epoch_without_a_verdict(

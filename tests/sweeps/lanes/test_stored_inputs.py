@@ -16,7 +16,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, build_encoder
-from sweeps.lanes.stored_inputs import InputsReader, put_inputs, to_arrays, to_tensors
+from sweeps.lanes.stored_inputs import InputsReader, put_inputs
 from sweeps.options import SweepPlan
 from tests.sweeps.conftest import MakePlan
 from tests.trial_inputs import read_inputs_of
@@ -90,12 +90,6 @@ def test_lane_reads_what_the_driver_had_without_any_of_its_folders(
     assert all(torch.equal(weight, tiny_encoder.weights[name]) for name, weight in again.items())
 
 
-def test_trials_that_follow_each_other_share_their_tables(plan: SweepPlan) -> None:
-    reader = open_reader(plan)
-    first, second = (reader.read_corpus(plan.space.base.override({"seed": seed})) for seed in (1, 2))
-    assert all(second[key] is table for key, table in first.items())
-
-
 @pytest.mark.slow
 def test_data_and_weights_of_no_point_of_the_space_are_read_on_the_drivers_node(
     plan: SweepPlan, tiny_encoder: PretrainedEncoder, tmp_path: Path
@@ -137,14 +131,3 @@ def test_disk_that_the_driver_cannot_read_is_an_error_of_the_storage(
     with pytest.raises(OSError, match=os.strerror(errno.EIO)) as caught:
         reader.read_corpus(plan.space.base.override({"data.hold_out": 0.2}))
     assert type(caught.value) is OSError
-
-
-def test_arrays_hold_every_weight_exactly() -> None:
-    weights = {"half": torch.tensor([0.1, 3.0]).bfloat16(), "whole": torch.tensor([2**40]), "scalar": torch.tensor(1.5)}
-    found = to_tensors(to_arrays(weights))
-    assert {name: weight.dtype for name, weight in found.items()} == {
-        "half": torch.float32,
-        "whole": torch.int64,
-        "scalar": torch.float32,
-    }
-    assert all(torch.equal(weight, weights[name].to(weight.dtype)) for name, weight in found.items())

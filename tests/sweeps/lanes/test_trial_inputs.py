@@ -79,18 +79,6 @@ def test_augmentation_and_held_out_rows_make_other_tables(
         assert (own.fingerprint == plain[task, split].fingerprint) is same
 
 
-def test_each_table_and_each_of_the_starting_weights_counts_once(read: ReadInputs, tiny_config: TrialConfig) -> None:
-    plain = read(tiny_config)
-    (encoder,) = plain.encoders.values()
-    weights = sum(weight.nbytes for weight in encoder.weights.values())
-    tokens = plain.num_bytes - weights
-    assert tokens == sum(table.num_bytes for corpus in plain.corpora.values() for table in corpus.values()) > 0
-    starts = ("/models/a", "/models/b")
-    inputs = read(tiny_config, encoder__start_from=(None, *starts), smart__weight=(0.0, 1.0))
-    assert list(inputs.starts) == [(start, "overall") for start in starts]
-    assert inputs.num_bytes == 3 * weights + tokens
-
-
 def test_each_encoder_reads_the_tables_with_its_own_tokenizer(
     tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:

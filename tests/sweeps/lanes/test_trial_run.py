@@ -7,29 +7,26 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from mtlib.checkpoints.best_weights import read_best
 from mtlib.checkpoints.state import DiskFull, saved_states
 from mtlib.runtime.errors import TrainingDiverged
-from mtlib.runtime.storage import exists, read_bytes, write_bytes
+from mtlib.runtime.storage import write_bytes
 from mtlib.runtime.workers import worker_rank
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import trial_epochs
 from results.records.trial_folder import log_path, read_end, read_start, write_start
 from sweeps.lanes import trial_run
 from sweeps.lanes.loaded_trial import LoadedTrial
-from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of, wrap_for
+from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
 from sweeps.reuse.finished_trials import TrialFolder, find_finished
-from sweeps.reuse.stage_store import find_stage, has_stage
-from sweeps.reuse.starting_point import whole_stage
+from sweeps.reuse.stage_store import find_stage
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
-from tests.sweeps.reuse.finished_trials import finish, reused_work
+from tests.sweeps.reuse.finished_trials import reused_work
 from tests.sweeps.reuse.trained_trials import TrialStorage, assert_same, read_trial_files, threads, train_trial
 from tests.worker_pair import pair_of_workers
 
 CPU = torch.device("cpu")
-End = tuple[str, str | None]
 
 
 def run(
@@ -85,26 +82,6 @@ def test_trial_equals_plain_training_and_stores_its_stages(storage: TrialStorage
     assert_exact(storage, trial, folder)
 
 
-def test_end_that_no_longer_trial_can_use_is_not_stored(storage: TrialStorage) -> None:
-    trial, folder = storage.load_trial(optimizer__schedule="slanted_triangular"), storage.trial_folder()
-    assert stored(run(trial, folder)) == [(0, None)]
-    assert folder.store is not None
-    assert [has_stage(folder.store, key) for key in stage_keys(trial)] == [True, False]
-
-
-def test_reason_for_not_storing_a_stage_is_reported(storage: TrialStorage) -> None:
-    reporter = run(storage.load_trial(), storage.trial_folder(keep_bytes=1))
-    assert reporter.end == ("complete", None)
-    assert [stage for stage, why in stored(reporter) if why] == [0, 1]
-
-
-def test_without_a_store_nothing_is_stored_or_registered(storage: TrialStorage) -> None:
-    folder = storage.trial_folder(shares=False)
-    assert stored(run(storage.load_trial(), folder)) == []
-    assert not (storage.path / ".cache" / "stages").exists()
-    assert not exists(folder.finished_folder)
-
-
 def test_second_trial_reuses_the_firsts_stages_and_trains_the_rest(storage: TrialStorage) -> None:
     run(storage.load_trial(), storage.trial_folder("sweep/0000-r0"))
     trial, folder = storage.load_trial(tasks__sst__batch_size=4), storage.trial_folder("sweep/0001-r0")
@@ -136,23 +113,6 @@ def test_trial_stopped_in_reused_epochs_keeps_no_later_ones(storage: TrialStorag
     assert saved_states(folder.states) == []
 
 
-def test_pruned_trial_has_the_drivers_end_and_is_not_registered(storage: TrialStorage) -> None:
-    folder = storage.trial_folder()
-    reporter = run(storage.load_trial(), folder, stop_after=2)
-    assert (reporter.end, reporter.steps) == (("pruned", None), list(range(1, 9)))
-    assert read_end(folder.root, folder.trial_id) is None
-    assert saved_states(folder.states) == []
-    assert not exists(folder.finished_folder)
-
-
-def test_interrupted_trial_resumes_at_its_last_step(storage: TrialStorage) -> None:
-    trial, folder = storage.load_trial(), storage.trial_folder()
-    assert run(trial, folder, until_step=6).end == ("interrupted", None)
-    assert read_end(folder.root, folder.trial_id) is None
-    assert run(trial, folder).steps == list(range(7, 13))
-    assert_exact(storage, trial, folder)
-
-
 def test_trial_of_two_environments_is_not_shared(storage: TrialStorage) -> None:
     trial, folder = storage.load_trial(), storage.trial_folder()
     with threads(2):
@@ -180,17 +140,6 @@ def test_stage_not_stored_because_of_a_kill_is_stored_at_the_resume(
             run(trial, folder)
     reporter = run(trial, folder)
     assert (reporter.steps[0], stored(reporter)) == (5, [(0, None), (1, None)])
-
-
-def test_damaged_state_is_not_stored(storage: TrialStorage) -> None:
-    trial, folder = storage.load_trial(), storage.trial_folder()
-    train_trial(trial, folder, until_epoch=1)
-    newest = f"{saved_states(folder.states)[0]}/tensors"
-    write_bytes(folder.states.root, newest, read_bytes(folder.states.root, newest)[:-1] + b"x")
-    assert run(trial, folder).end == ("complete", None)
-    assert folder.store is not None
-    assert whole_stage(folder.store, stage_keys(trial)[0]) is not None
-    assert_exact(storage, trial, folder)
 
 
 class Failing(PlainReporter):
@@ -240,14 +189,6 @@ def test_other_errors_are_raised(storage: TrialStorage, monkeypatch: pytest.Monk
     assert read_end(folder.root, folder.trial_id) is None
 
 
-def test_reused_trial_of_another_sweep_is_registered(trained: TrialStorage) -> None:
-    trial, first, second = trained.load_trial(), finish(trained), trained.trial_folder("second/0000-r0")
-    assert run(trial, second).end == ("reused", None)
-    assert list(find_finished(trained.trial_folder("third/0000-r0"), trial.cuts[-1])) == [
-        replace(found, store=second.store) for found in (second, first)
-    ]
-
-
 def test_start_of_an_earlier_attempt_keeps_its_notes_and_a_damaged_one_is_written_again(storage: TrialStorage) -> None:
     folder, assignment = storage.trial_folder(), assignment_of(storage.trial_folder(), storage.base)
     first = start_of(assignment, folder, "one")
@@ -257,11 +198,6 @@ def test_start_of_an_earlier_attempt_keeps_its_notes_and_a_damaged_one_is_writte
     assert again == replace(first, host="two", notes=("a note",), shared_steps=4)
     write_bytes(folder.own, "trial.json", b"{")
     assert start_of(assignment, folder, "two").notes == ()
-
-
-def test_one_worker_needs_no_wrapping() -> None:
-    objective = nn.Linear(1, 1)
-    assert wrap_for(CPU)(objective) is objective
 
 
 @pytest.mark.parametrize(

@@ -19,25 +19,23 @@ import torch
 from ray import cloudpickle
 from ray.exceptions import ActorDiedError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
-from ray.train.backend import Backend
-from ray.train.torch import TorchConfig, TorchTrainer
+from ray.train.torch import TorchTrainer
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 import mtlib.checkpoints.state
 import sweeps.lanes.trial_run
 import sweeps.lanes.worker
-from mtlib.checkpoints.state import State, StateFolder, load_state, save_state, saved_states
+from mtlib.checkpoints.state import StateFolder, load_state, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import open_folder
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
 from sweeps.lanes.channel import Assignment, Channel, Event
-from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
-from sweeps.lanes.worker import LaneSetup, SingleWorkerConfig, cause_of, run_lane, smallest, train_assigned
+from sweeps.lanes.worker import LaneSetup, cause_of, run_lane, smallest, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
@@ -172,7 +170,7 @@ class PlainLane:
         plan = self.setup.plan
         encoder = cached_encoder(plan.space.base.encoder.name)
         reader: Any = FileReader(encoder, plan.data_folder, plan.options.cache_folder)
-        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=attempt), DrainWatch(lambda: False))
+        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=attempt))
         return self.reporters[-1]
 
     @property
@@ -239,20 +237,6 @@ def no_room(*_arguments: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def read_only(*_arguments: Any) -> None:
-    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-
-def test_trial_on_a_disk_that_is_read_only_is_interrupted(
-    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sweeps.lanes.trial_run, "write_start", read_only)
-        first = plain_lane.run(BAD)
-    assert first.end == ("interrupted", "OSError: [Errno 30] Read-only file system")
-    assert plain_lane.run(BAD).end == ("complete", None)
-
-
 def test_trial_that_has_lost_the_channel_has_not_failed(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_arguments: Any) -> None:
         raise ActorDiedError
@@ -282,19 +266,6 @@ def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
     """Checksums of a trial's best weights."""
     weights = folder / "trials" / trial_id / "checkpoint" / "weights"
     return {path.name: zlib.crc32(path.read_bytes()) for path in weights.glob("epoch-*")}
-
-
-@pytest.mark.parametrize("status", ["complete", "reused", "pruned", "failed", "interrupted"])
-def test_states_are_deleted_at_the_end_unless_interrupted(
-    status: str, plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_state(plain_lane.states(BAD), 1, State(tensors={}, numbers={}))
-    write_end(open_folder(plain_lane.folder), BAD, TrialEnd(how="failed", error="of an earlier attempt"))
-    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", lambda _run: (status, None))
-    assert plain_lane.run(BAD).end == (status, None)
-    assert bool(saved_states(plain_lane.states(BAD))) == (status == "interrupted")
-    end = plain_lane.end(BAD)
-    assert (None if end is None else end.how) == (None if status in ("pruned", "interrupted") else status)
 
 
 def test_trial_that_cannot_be_loaded_fails_on_record(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,13 +315,6 @@ def test_end_that_a_worker_recorded_before_it_died_stands(plain_lane: PlainLane,
     assert (reporter.end, reporter.steps) == ((how, "why"), [])
     again = plain_lane.run(BAD, attempt=1)
     assert again.end != (how, "why"), "an end from an earlier run of the sweep does not count: the trial was queued"
-
-
-def test_nothing_is_started_beside_a_single_worker() -> None:
-    own, usual = SingleWorkerConfig(), TorchConfig()
-    assert own.backend_cls is Backend
-    assert usual.backend_cls is not Backend
-    assert (own.framework, own.train_func_context) == (usual.framework, usual.train_func_context)
 
 
 def test_parts_that_fit_a_gpu_are_on_record_and_stay_when_the_trial_goes_on(

@@ -1,20 +1,16 @@
 """An equal trial reuses a finished one exactly, unless a part of it is missing or damaged."""
 
 import shutil
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mtlib.checkpoints.state import saved_states
-from mtlib.runtime.storage import list_files, local_path, open_folder, open_uri
+from mtlib.runtime.storage import list_files, open_folder, open_uri
 from results.records.epochs import read_epoch
 from sweeps.options import SweepOptions
 from sweeps.reuse.finished_trials import (
     MAX_REGISTERED,
-    STATE_SECONDS,
-    find_finished,
     other_folder,
     register_finished,
     registered_trials,
@@ -22,7 +18,6 @@ from sweeps.reuse.finished_trials import (
 )
 from tests.sweeps.reuse.finished_trials import (
     DAMAGES,
-    NAMES,
     begin,
     finish,
     prune_weights_of_tasks,
@@ -46,13 +41,6 @@ def test_finished_equal_trial_is_reused_whole(trained: TrialStorage) -> None:
     assert begin(trial, again).start.taken_from == "second/0007-r0"
 
 
-def test_equal_trial_of_the_same_sweep_is_reused(trained: TrialStorage) -> None:
-    finish(trained)
-    folder = trained.trial_folder("first/0004-r0")
-    assert begin(trained.load_trial(), folder).start.taken_from == "first/0000-r0"
-    assert_same(read_trial_files(folder), read_trial_files(trained.trial_folder("first/0000-r0")))
-
-
 @pytest.mark.parametrize(
     "changes", [{"replicate": 1}, {"seed": 1}, {"stages__1__epochs": 3}, {"tasks__sts__batch_size": 4}]
 )
@@ -70,12 +58,6 @@ def test_incomplete_finished_trial_is_not_reused(trained: TrialStorage, damage: 
     assert (found.epochs, found.start.taken_from) == (0, None)
     assert [info.path for info in list_files(folder.own, "")] == ["trial.json"]
     assert saved_states(folder.states) == []
-
-
-def test_trial_does_not_reuse_itself(trained: TrialStorage) -> None:
-    first = finish(trained)
-    assert list(find_finished(first, trained.load_trial().cuts[-1], NAMES)) == []
-    assert read_trial_files(first).weights
 
 
 def test_trial_of_a_deleted_sweep_is_reused_from_its_copies(trained: TrialStorage) -> None:
@@ -115,16 +97,6 @@ def test_register_entry_is_ignored_when_the_trial_was_replaced(trained: TrialSto
     assert begin(other, trained.trial_folder("third/0000-r0")).start.taken_from == "first/0000-r0"
 
 
-def test_trial_folder_follows_the_sweep_options(tmp_path: Path) -> None:
-    options = SweepOptions(space="tiny", name="first", storage=str(tmp_path), checkpoint_steps=7, reuse=False)
-    found = trial_folder(options, "0000-r0")
-    own = tmp_path / "first" / "trials" / "0000-r0"
-    assert (found.name, local_path(found.own)) == ("first/0000-r0", own)
-    assert (local_path(found.states.path), found.states.checkpoint_steps) == (own / "checkpoint", 7)
-    assert (found.store, found.finished_folder) == (None, f"{tmp_path}/.cache/finished")
-    assert (found.states.least_seconds, found.states.in_background) == (0, False)
-
-
 def test_trials_of_a_sweep_share_its_client_of_a_bucket(bucket: str) -> None:
     options = SweepOptions(name="first", storage=bucket)
     open_folder(options.folder)
@@ -134,11 +106,3 @@ def test_trials_of_a_sweep_share_its_client_of_a_bucket(bucket: str) -> None:
         assert saved_states(found.states) == []
         assert saved_states(other_folder(found, "first", "0002-r0").states) == []
     assert open_uri.cache_info().misses == before
-
-
-def test_states_are_written_in_the_background_on_a_gpu_or_into_a_bucket(tmp_path: Path, bucket: str) -> None:
-    on_disk = SweepOptions(name="first", storage=str(tmp_path))
-    on_gpu, in_bucket = replace(on_disk, gpus_per_worker=0.5), replace(on_disk, storage=bucket)
-    found = [trial_folder(options, "0000-r0").states for options in (on_disk, on_gpu, in_bucket)]
-    assert [states.in_background for states in found] == [False, True, True]
-    assert [states.least_seconds for states in found] == [0, STATE_SECONDS, STATE_SECONDS]

@@ -22,7 +22,6 @@ from mtlib.runtime.storage import (
     read_bytes,
     write_bytes,
 )
-from sweeps.options import SweepOptions
 from sweeps.reuse import stage_store as stages
 from sweeps.reuse.stage_store import (
     ABANDONED_SECONDS,
@@ -35,7 +34,6 @@ from sweeps.reuse.stage_store import (
     has_stage,
     remove_stage,
     stage_files,
-    stage_store,
     store_stage,
 )
 from tests.killed import Killed
@@ -100,12 +98,6 @@ def keep_sized(store: StageStore, key: str, num_bytes: int, used: float, is_spar
     os.utime(f"{store.folder}/{key}/{USE_FILE}", (used, used))
 
 
-def test_store_follows_the_storage_and_its_limit() -> None:
-    options = SweepOptions(space="tiny", name="first", storage="s3://bucket/sweeps?region=here", keep_gb=7e-9)
-    assert stage_store(options) == StageStore(folder="s3://bucket/sweeps/.cache/stages?region=here", keep_bytes=7)
-    assert stage_store(replace(options, reuse=False)) is None
-
-
 # Storing and finding.
 
 
@@ -131,40 +123,11 @@ def test_stage_on_a_disk_takes_no_room_beside_its_trial(store: StageStore, tmp_p
     assert inodes[0] == inodes[1] != set()
 
 
-def test_stage_without_files_holds_its_facts(any_store: StageStore) -> None:
-    assert keep(any_store, ONE, {}) is None
-    assert found_files(any_store, ONE) == {}
-    assert store_bytes(any_store) == 0
-
-
-def test_facts_may_hold_tuples_and_integer_keys(store: StageStore) -> None:
-    keep(store, ONE, {}, {"tasks": ("a", "b"), "by": {10: 1, 9: 2}})
-    stage = find_stage(store, ONE)
-    assert stage is not None
-    assert stage.facts == {"tasks": ["a", "b"], "by": {"10": 1, "9": 2}}
-
-
 def test_storing_twice_keeps_the_first(any_store: StageStore) -> None:
     keep(any_store, ONE)
     assert keep(any_store, ONE, {"other": b""}, {"epoch": 9}) is None
     assert found_files(any_store, ONE) == FILES
     assert store_bytes(any_store) == sum(map(len, FILES.values()))
-
-
-def test_finding_a_missing_stage_creates_nothing(any_store: StageStore) -> None:
-    assert find_stage(any_store, ONE) is None
-    remove_stage(any_store, ONE)
-    assert list_files(any_store.root, "") == []
-    assert not Path(str(any_store.folder)).exists()
-
-
-def test_removed_stage_is_gone_and_can_be_stored_again(any_store: StageStore) -> None:
-    keep(any_store, ONE)
-    keep(any_store, TWO)
-    remove_stage(any_store, ONE)
-    assert (found_files(any_store, ONE), keys(any_store)) == (None, {TWO})
-    keep(any_store, ONE)
-    assert found_files(any_store, ONE) == FILES
 
 
 # Damage, kills and other sweeps.
@@ -192,16 +155,6 @@ def test_stage_without_a_readable_description_is_missing_and_stored_again(text: 
     assert find_stage(store, ONE) is None
     assert keep(store, ONE) is None
     assert found_files(store, ONE) == FILES
-
-
-@pytest.mark.parametrize("position", [0.1, 0.5, 0.9])
-def test_flipped_bit_in_a_description_is_detected(position: float, any_store: StageStore) -> None:
-    keep(any_store, ONE)
-    path = f"{ONE}/{STAGE_FILE}"
-    content = bytearray(read_bytes(any_store.root, path))
-    content[int(position * len(content))] ^= 1
-    write_bytes(any_store.root, path, bytes(content))
-    assert find_stage(any_store, ONE) is None
 
 
 def kill_at_change(patch: pytest.MonkeyPatch, number: int) -> None:
@@ -297,15 +250,6 @@ def test_stage_of_old_files_is_not_taken_for_abandoned(store: StageStore, monkey
 # The limit.
 
 
-def test_limit_is_kept_exactly(store: StageStore) -> None:
-    store = replace(store, keep_bytes=1000)
-    keep_sized(store, ONE, 600, used=1)
-    keep_sized(store, TWO, 400, used=2)
-    assert keys(store) == {ONE, TWO}
-    keep_sized(store, THREE, 200, used=3)
-    assert keys(store) == {TWO, THREE}
-
-
 def test_store_in_a_bucket_is_bounded(bucket: str) -> None:
     store = StageStore(folder=join_location(bucket, "stages"), keep_bytes=3000)
     for number in range(6):
@@ -328,28 +272,11 @@ def test_spare_stages_are_evicted_first_then_least_recently_used(store: StageSto
         remove_stage(store, new)
 
 
-def test_finding_a_stage_renews_its_use(any_store: StageStore) -> None:
-    for key in (ONE, TWO):
-        keep(any_store, key, {"file": bytes(1000)}, {})
-    if "://" in str(any_store.folder):
-        time.sleep(1.1)  # a bucket's times are of whole seconds
-    find_stage(any_store, ONE)
-    keep(replace(any_store, keep_bytes=3000), THREE, {"file": bytes(1000)}, {})
-    assert keys(any_store) == {ONE, THREE}
-
-
 def test_stage_larger_than_the_limit_is_not_stored_and_evicts_nothing(any_store: StageStore) -> None:
     keep(any_store, ONE, {"file": bytes(1000)})
     said = keep(replace(any_store, keep_bytes=2000), TWO, {"file": bytes(2001)})
     assert said == "the stage has 2,001 bytes, all stored stages together may have 2,000"
     assert keys(any_store) == {ONE}
-
-
-def test_store_without_room_neither_stores_nor_finds(store: StageStore) -> None:
-    keep(store, ONE)
-    closed = replace(store, keep_bytes=0)
-    assert keep(closed, TWO) is None
-    assert (find_stage(closed, ONE), has_stage(closed, ONE), keys(store)) == (None, False, {ONE})
 
 
 # What cannot be stored.
@@ -370,21 +297,3 @@ def test_full_disk_is_one_line_and_leaves_the_other_stages(store: StageStore, mo
     assert keys(store) == {ONE}
     assert keep(store, TWO) is None
     assert keys(store) == {ONE, TWO}
-
-
-def test_missing_source_is_reported_and_nothing_stored(any_store: StageStore) -> None:
-    said = store_stage(any_store, ONE, any_store.root, {"a": "missing"}, {})
-    assert said is not None
-    assert "missing" in said
-    assert find_stage(any_store, ONE) is None
-
-
-def test_blocked_folder_is_reported(store: StageStore, tmp_path: Path) -> None:
-    (tmp_path / "stages").touch()
-    assert keep(store, ONE) is not None
-
-
-def test_facts_that_are_not_json_are_refused(store: StageStore) -> None:
-    with pytest.raises(TypeError):
-        keep(store, ONE, {}, {"path": object()})
-    assert keys(store) == set()

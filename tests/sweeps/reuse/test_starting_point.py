@@ -4,7 +4,6 @@ import errno
 import itertools
 import os
 import shutil
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, known_checksums, read_best, weights_file
+from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, weights_file
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import PatientHandler, copy_file, delete_file, list_files, read_bytes, write_bytes
-from results.records.epochs import read_epoch
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse.finished_trials import TrialFolder
 from sweeps.reuse.stage_store import find_stage, has_stage, remove_stage, stage_files
-from sweeps.reuse.starting_point import StartingPoint, store_cut, truncate_trial
+from sweeps.reuse.starting_point import StartingPoint, truncate_trial
 from tests.killed import Killed
-from tests.sweeps.reuse.finished_trials import DAMAGES, begin, damage_epoch, finish, register, reused_work
+from tests.sweeps.reuse.finished_trials import begin, damage_epoch, finish, register, reused_work
 from tests.sweeps.reuse.trained_trials import (
     TrialFiles,
     TrialStorage,
@@ -86,22 +84,6 @@ def test_continuing_from_a_stored_stage_is_exact(
     }
 
 
-def test_shorter_trial_reuses_only_stage_ends_of_a_longer_one(storage: TrialStorage) -> None:
-    long = storage.load_trial(stages__1__epochs=3)
-    train_trial(long, storage.trial_folder("long/0000-r0"), stores=True)
-    assert begin(storage.load_trial(), storage.trial_folder()).epochs == 1
-
-
-def test_stored_best_weights_may_be_unused(storage: TrialStorage, uninterrupted: Uninterrupted) -> None:
-    """A state that holds its stage's best weights also serves a trial whose next stage does not start from them."""
-    asking = storage.load_trial(stages__1__start_from="best")
-    train_trial(asking, storage.trial_folder("asking/0000-r0"), stores=True)
-    trial, folder = storage.load_trial(), storage.trial_folder()
-    assert begin(trial, folder).epochs == 1
-    train_trial(trial, folder)
-    assert_same(read_trial_files(folder), uninterrupted(storage, trial))
-
-
 def test_killed_trial_with_a_reused_stage_resumes_from_its_own_state(
     trained: TrialStorage, uninterrupted: Uninterrupted
 ) -> None:
@@ -127,22 +109,6 @@ def test_own_newer_state_wins_over_an_older_stage_and_a_stage_over_fewer_epochs(
     assert [name[:15] for name in saved_states(other.states)] == ["state-000000004"]
 
 
-def test_own_training_is_not_counted_as_reused(trained: TrialStorage) -> None:
-    """It has trained its first stage before it reuses the second."""
-    trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0")
-    train_trial(trial, folder, until_epoch=1)
-    seconds = read_epoch(folder.root, folder.trial_id, 1).points[0]["seconds"]
-    assert begin(trial, folder).epochs == 3
-    steps, shared, _ = reused_work(folder)
-    assert steps == 8
-    assert shared == pytest.approx(1.5 - seconds)
-    register(trained.trial_folder("first/0000-r0"), trial.cuts[-1])
-    other = trained.trial_folder("third/0000-r0")
-    train_trial(trial, other, until_epoch=1)
-    assert begin(trial, other).is_finished
-    assert reused_work(other)[0] == 8
-
-
 def test_damaged_stage_is_removed_and_the_previous_one_used(trained: TrialStorage) -> None:
     trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0")
     assert folder.store is not None
@@ -153,18 +119,6 @@ def test_damaged_stage_is_removed_and_the_previous_one_used(trained: TrialStorag
     write_bytes(root, "state/tensors", read_bytes(root, "state/tensors")[:-1])
     assert begin(trial, folder).epochs == 1
     assert not has_stage(folder.store, last)
-
-
-def test_reasons_for_not_storing_a_stage_are_returned(trained: TrialStorage) -> None:
-    trial, folder = trained.load_trial(), trained.trial_folder("first/0000-r0")
-    shutil.rmtree(trained.path / ".cache" / "stages")
-    small = replace(folder, store=trained.trial_folder(keep_bytes=10).store)
-    assert store_cut(small, trial.cuts[-1], 1.0, is_spare=False) is not None
-    delete_file(folder.own, "epochs/0002.parquet")
-    why = store_cut(folder, trial.cuts[-1], 1.0, is_spare=False)
-    assert why is not None
-    assert "0002.parquet" in why
-    assert list((trained.path / ".cache" / "stages").rglob("stage.json")) == []
 
 
 # Its own states.
@@ -275,14 +229,6 @@ def test_previous_state_is_used_where_the_newest_is_damaged(
     assert_same(read_trial_files(folder), uninterrupted(storage, trial))
 
 
-def test_without_a_store_only_own_states_are_used(trained: TrialStorage) -> None:
-    trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0", shares=False)
-    register(trained.trial_folder("first/0000-r0"), trial.cuts[-1])
-    assert is_own(begin(trial, folder), 0)
-    train_trial(trial, folder, until_epoch=1)
-    assert is_own(begin(trial, folder), 1)
-
-
 def test_truncated_trial_keeps_the_weights_of_its_remaining_epochs(trained: TrialStorage) -> None:
     folder = trained.trial_folder("first/0000-r0")
     before = read_trial_files(folder)
@@ -296,27 +242,6 @@ def test_truncated_trial_keeps_the_weights_of_its_remaining_epochs(trained: Tria
 
 
 # Whole trials.
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_equal_trial_is_ignored(trained: TrialStorage, damage: str, uninterrupted: Uninterrupted) -> None:
-    trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0")
-    train_trial(trial, folder, until_epoch=1)
-    DAMAGES[damage](finish(trained))
-    assert is_own(begin(trial, folder), 1)
-    assert train_trial(trial, folder)[0] == 5
-    assert_same(read_trial_files(folder), uninterrupted(trained, trial))
-
-
-def test_checksums_of_best_weights_are_copied(trained: TrialStorage) -> None:
-    folders = [trained.trial_folder("second/0000-r0"), trained.trial_folder("third/0000-r0")]
-    assert not begin(trained.load_trial(stages__1__epochs=3), folders[0]).is_finished
-    finish(trained)
-    assert begin(trained.load_trial(), folders[1]).is_finished
-    for folder in folders:
-        sums, files = known_checksums(folder.states), set(map(weights_file, read_best(folder.states).values()))
-        found = {file: zlib.crc32(read_bytes(folder.states.root, file)) for file in files}
-        assert {file: sums[file] for file in files} == found != {}
 
 
 # Kills and full disks.

@@ -9,9 +9,9 @@ import torch
 
 from mtlib.checkpoints.best_weights import BEST_FILE, keep_best, read_best, read_weights
 from mtlib.checkpoints.state import State, StateFolder, save_state
-from mtlib.runtime.storage import delete_file, is_file, join_location, list_files, open_folder, open_uri, write_bytes
+from mtlib.runtime.storage import delete_file, is_file, join_location, list_files, write_bytes
 from results.records.trials import TrialRecord
-from sweeps.reuse.weight_pruning import KeptWeights, best_trials, prune_weights
+from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.trial import Trial, queued_record
 from tests.config_cases import BASE
 
@@ -104,13 +104,6 @@ def test_failed_trial_keeps_nothing_unless_it_can_continue(folder: str) -> None:
     assert [remaining_weights(folder, trial) for trial in trials] == [({}, []), WHOLE, ({"overall": 2}, [2])]
 
 
-def test_ties_go_to_the_earlier_trial_in_any_order_of_finishing() -> None:
-    trials = [record(1, {"sst": 0.5}), record(0, {"sst": 0.5}, replicate=1), record(0, {"sst": 0.5})]
-    assert best_trials(trials, 1) == {"0000-r0": {"sst"}, "0000-r1": set(), "0001-r0": set()}
-    assert best_trials(trials, 2) == {"0000-r0": {"sst"}, "0000-r1": {"sst"}, "0001-r0": set()}
-    assert best_trials([], 1) == {}
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_pruning_after_every_trial_equals_pruning_at_the_end(seed: int, folder: str) -> None:
     draw = random.Random(seed)
@@ -146,13 +139,6 @@ def test_kill_between_list_and_weights_is_repaired_by_the_next_pruning(
     assert remaining_weights(folder, trial) == ({"qqp": 1}, [1, 2])
     prune_weights(folder, [trial, better], 1, pruned)
     assert remaining_weights(folder, trial) == ({"qqp": 1}, [1])
-
-
-def test_trials_of_a_sweep_share_its_client_of_a_bucket(bucket: str) -> None:
-    open_folder(bucket)
-    before = open_uri.cache_info().misses
-    prune_weights(bucket, [record(number, {}, "failed") for number in range(3)], 1)
-    assert open_uri.cache_info().misses == before
 
 
 @pytest.mark.parametrize("text", ["", "[", None])

@@ -6,7 +6,7 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Choice, Condition, Float, Int
-from search_spaces.space import SearchSpace, load_space, space_names, trial_config
+from search_spaces.space import SearchSpace, trial_config
 from sweeps.search.base_point import base_point
 
 BATCHES = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
@@ -65,10 +65,3 @@ def test_key_whose_condition_does_not_hold_has_no_value(tiny_config: TrialConfig
         conditions={"smart.epsilon": Condition(key="smart.mode", values=("paper",))},
     )
     assert set(base_point(space) or {}) == keys
-
-
-@pytest.mark.parametrize("name", space_names())
-def test_built_in_spaces(name: str) -> None:
-    space = load_space(name)
-    point = base_point(space)
-    assert point is None or trial_config(space, point) == space.base

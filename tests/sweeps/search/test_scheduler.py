@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.schedulers import TrialScheduler
 
 from results.records.rungs import rungs_up_to
 from sweeps.search.scheduler import HalvingScheduler, make_scheduler
@@ -31,11 +31,6 @@ def halving(make_plan: MakePlan) -> Any:
     for number in range(3):
         assert decide(scheduler, trial(number), 1, 0.8) == TrialScheduler.CONTINUE
     return scheduler
-
-
-@pytest.mark.parametrize("reported", [None, {"0000-r0": [(1, 0.8)]}])
-def test_without_a_scheduler_nothing_is_stopped(make_plan: MakePlan, reported: Any) -> None:
-    assert type(make_scheduler(make_plan(), reported)) is FIFOScheduler
 
 
 @pytest.mark.parametrize(
@@ -89,17 +84,6 @@ def test_scheduler_of_a_resumed_sweep_decides_as_an_undisturbed_one(make_plan: M
         if verdict == TrialScheduler.STOP:
             stopped.add(number)
     assert stopped, "otherwise this test shows nothing"
-
-
-def test_repeated_report_changes_nothing_in_the_scheduler_of_a_resumed_sweep(make_plan: MakePlan) -> None:
-    reports = {f"{number:04d}-r0": [(1, 0.8), (2, 0.8), (3, 0.9)] for number in range(3)}
-    scheduler = make_scheduler(make_plan(scheduler="asha"), reports)
-    for number in range(3):
-        for epoch, best in ((1, 0.1), (2, 0.1), (3, 0.1)):  # even with another score
-            assert decide(scheduler, trial(number), epoch, best) == TrialScheduler.CONTINUE
-    assert decide(scheduler, trial(8), 1, 0.8) == TrialScheduler.CONTINUE
-    assert decide(scheduler, trial(9), 1, 0.7) == TrialScheduler.STOP
-    assert decide(scheduler, trial(8), 3, 0.8) == TrialScheduler.STOP
 
 
 def test_trials_are_stopped_at_the_rungs_alone(make_plan: MakePlan) -> None:

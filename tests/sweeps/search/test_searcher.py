@@ -14,10 +14,10 @@ from ray.tune.search import Searcher
 
 from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
-from search_spaces.domain import Choice, Condition, Float
+from search_spaces.domain import Float
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
-from sweeps.search.study import FOLDER_ATTRIBUTE, JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE, open_study
+from sweeps.search.study import JOURNAL_NAME, open_study
 from sweeps.search.trial import Trial, queued_record
 from tests.sweeps.conftest import MakePlan
 
@@ -37,7 +37,7 @@ class Run:
         self.plan = plan
         self.announced: list[Trial] = []
         options = plan.options
-        study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric, options.folder)
+        study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric)
         self.race, self.is_decision_due = plan.race, False
         self.searcher = SweepSearcher(
             plan,
@@ -95,17 +95,6 @@ def result_of(epoch: int, best: float, status: str = "") -> dict[str, Any]:
 def record_of(plan: SweepPlan, spec: Trial, status: str = "queued", best: float | None = None) -> TrialRecord:
     bests = {} if best is None else {plan.space.metric: best}
     return replace(queued_record(spec), status=status, best=bests)
-
-
-def test_grid_is_suggested_once_and_then_finished(make_plan: MakePlan) -> None:
-    run = Run(make_plan())
-    assert run.run_to_end() == ["0000-r0", "0001-r0", "0002-r0"]
-    assert [spec.params for spec in run.announced] == [{"smart.weight": weight} for weight in (0.0, 0.3, 1.0)]
-
-
-def test_running_trials_are_limited_by_lanes(make_plan: MakePlan) -> None:
-    run = Run(make_plan(), max_live=2)
-    assert [run.suggest(), run.suggest(), run.suggest()] == ["0000-r0", "0001-r0", None]
 
 
 def test_study_has_best_scores_and_the_reason_of_each_end(make_plan: MakePlan) -> None:
@@ -174,14 +163,6 @@ def test_rounds_of_a_race_follow_each_other_the_best_first_and_those_that_left_s
     ]
 
 
-@pytest.mark.parametrize("status", ["", "failed"])
-def test_only_completed_configurations_get_replicates(make_plan: MakePlan, status: str) -> None:
-    run = Run(make_plan(replicates=2))
-    run.suggest()
-    run.end(1, 0.5, status)
-    assert run.suggest() == "0001-r0"
-
-
 def test_failed_replicate_leaves_the_mean_of_the_others(make_plan: MakePlan) -> None:
     run = Run(make_plan(replicates=3))
     run.suggest()
@@ -193,14 +174,6 @@ def test_failed_replicate_leaves_the_mean_of_the_others(make_plan: MakePlan) -> 
     assert run.trials[0].value == pytest.approx(0.6)
 
 
-def test_search_waits_for_a_trial_that_may_need_replicates(make_plan: MakePlan) -> None:
-    run = Run(make_plan(replicates=2, scheduler="asha", grid={"smart.weight": (0.0, 1.0)}), max_live=3)
-    assert [run.suggest(), run.suggest(), run.suggest()] == ["0000-r0", "0001-r0", None]
-    run.end(1, 0.5, tune_id=1)
-    run.end(1, 0.5, status="", tune_id=2)
-    assert run.run_to_end() == ["0000-r1"]
-
-
 def test_without_pruning_replicates_start_where_a_lane_would_be_idle(make_plan: MakePlan) -> None:
     run = Run(make_plan(replicates=2, grid={"smart.weight": (0.0, 1.0)}), max_live=4)
     assert [run.suggest() for _ in range(4)] == ["0000-r0", "0001-r0", "0000-r1", "0001-r1"]
@@ -208,7 +181,6 @@ def test_without_pruning_replicates_start_where_a_lane_would_be_idle(make_plan: 
     assert run.states() == ["RUNNING"] * 2
     run.end(1, 0.1, tune_id=1)
     assert (run.trials[0].state.name, run.trials[0].value) == ("COMPLETE", pytest.approx(0.4))
-    assert run.trials[0].user_attrs[TRIALS_ATTRIBUTE] == "0000-r0 0000-r1", "in this order, whichever ends first"
 
 
 @pytest.mark.parametrize(("best", "state"), [(0.7, "COMPLETE"), (None, "FAIL")])
@@ -235,7 +207,6 @@ def test_after_a_stop_nothing_is_suggested_and_ends_still_reach_the_study(make_p
     run.end(1, 0.4, "interrupted", tune_id=4)
     assert run.suggest() == Searcher.FINISHED
     assert run.states() == ["PRUNED", "FAIL", "COMPLETE", "RUNNING"], "only suggested trials are in the study"
-    assert run.trials[3].user_attrs.keys() == {NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE, FOLDER_ATTRIBUTE}, "no score yet"
 
 
 def test_tpe_learns_from_results(make_plan: MakePlan) -> None:
@@ -257,41 +228,6 @@ def test_first_configuration_of_tpe_is_the_base(make_plan: MakePlan, search: str
     assert (first == plan.space.base) is is_base
     assert plan.space.base not in others
     assert run.states() == ["COMPLETE"] * 3
-
-
-def test_key_whose_condition_does_not_hold_keeps_the_bases_value(make_plan: MakePlan) -> None:
-    ranges = {"smart.mode": Choice(values=("paper", "random")), "smart.epsilon": Float(low=0.1, high=1.0)}
-    conditions = {"smart.epsilon": Condition(key="smart.mode", values=("paper",))}
-    plan = make_plan(search="random", trials=12, grid={}, ranges=ranges, conditions=conditions)
-    run = Run(plan)
-    run.run_to_end()
-    sampled = {spec.config.smart.mode: spec for spec in run.announced}
-    assert set(sampled) == {"paper", "random"}
-    assert sampled["random"].params == {"smart.mode": "random"}
-    assert sampled["random"].config == plan.space.base.override({"smart.mode": "random"})
-    assert sampled["paper"].config.smart.epsilon == sampled["paper"].params["smart.epsilon"] >= 0.1
-
-
-def test_own_name_of_a_space_is_recorded_and_its_meaning_configured(make_plan: MakePlan) -> None:
-    named = {"off": {"smart.weight": 0.0}, "long": {"stages.1.epochs": 3, "smart.weight": 1.0}}
-    run = Run(make_plan(grid={"plan": named}, replicates=2))
-    run.run_to_end()
-    assert [spec.params for spec in run.announced] == [{"plan": name} for name in ("off", "off", "long", "long")]
-    assert [spec.config.stages[1].epochs for spec in run.announced[2:]] == [3, 3]
-
-
-@pytest.mark.parametrize("reuse", [True, False])
-def test_equal_first_stages_go_to_one_lane_until_they_end(make_plan: MakePlan, reuse: bool) -> None:
-    """Batch sizes of a task that is not active in the first stage; a seed makes the last one share nothing."""
-    sizes = (("four", 4, 0), ("five", 5, 0), ("six", 6, 0), ("other", 4, 1))
-    named = {name: {"tasks.sst.batch_size": size, "seed": seed} for name, size, seed in sizes}
-    run = Run(make_plan(grid={"plan": named}, reuse=reuse), max_live=9)
-    if not reuse:
-        assert [run.suggest() for _ in range(4)] == [f"{number:04d}-r0" for number in range(4)]
-        return
-    assert [run.suggest(), run.suggest(), run.suggest()] == ["0000-r0", "0003-r0", None]
-    run.searcher.order.mark_stage_done("0000-r0", 0)
-    assert run.suggest() in ("0001-r0", "0002-r0")
 
 
 def test_search_does_not_end_while_a_race_is_about_to_decide(make_plan: MakePlan) -> None:

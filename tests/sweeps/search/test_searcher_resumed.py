@@ -15,7 +15,7 @@ from sweeps.options import SweepPlan
 from sweeps.search.study import NUMBER_ATTRIBUTE
 from sweeps.search.trial import Trial, make_trial
 from tests.killed import Killed
-from tests.sweeps.conftest import MakePlan, with_options
+from tests.sweeps.conftest import MakePlan
 from tests.sweeps.search.test_searcher import Run, record_of
 
 STATES = {"complete": "COMPLETE", "reused": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
@@ -83,28 +83,6 @@ def test_resumed_search_goes_on_as_an_undisturbed_one(make_plan: MakePlan, searc
     assert resumed.announced[-1] == whole.announced[-1]
 
 
-def test_no_samples_are_repeated_where_an_earlier_configuration_never_began(make_plan: MakePlan) -> None:
-    plan = tpe_plan(make_plan, search="random")
-    first = Run(plan, max_live=3)
-    for _ in range(3):
-        first.suggest()
-    again = Run(plan, max_live=9, known=[record_of(plan, first.announced[number]) for number in (0, 2)])
-    names = [again.suggest() for _ in range(6)]
-    assert names == ["0000-r0", "0002-r0", "0003-r0", "0004-r0", "0005-r0", None]
-    assert len({spec.params["smart.weight"] for spec in again.announced}) == 5
-
-
-def test_more_configurations_can_be_sampled_later(make_plan: MakePlan) -> None:
-    plan = tpe_plan(make_plan, trials=2)
-    first = Run(plan)
-    first.run_to_end()
-    known = [record_of(plan, spec, "complete", 0.5) for spec in first.announced]
-    assert Run(plan, known=known).suggest() == Searcher.FINISHED
-    again = Run(with_options(plan, trials=4), known=known)
-    assert again.run_to_end() == ["0002-r0", "0003-r0"]
-    assert len({trial.params["smart.weight"] for trial in again.trials}) == 4
-
-
 @pytest.mark.parametrize(
     ("statuses", "left", "counted"),
     [
@@ -139,19 +117,6 @@ def test_missing_replicates_follow_and_the_mean_is_over_all(
         assert trial.intermediate_values == {1: 0.05, 2: 0.1}, "of the first training, which is not repeated"
     assert len(run.trials) == 1
     assert run.suggest() == "0001-r0"
-
-
-@both
-def test_retried_configuration_has_nothing_of_its_first_attempt(make_plan: MakePlan, make: MakeSearch) -> None:
-    plan = make(make_plan)
-    first = Run(plan)
-    first.suggest()
-    again = Run(plan, known=[record_of(plan, first.announced[0], "queued")], history={"0000-r0": [(1, 0.1)]})
-    assert again.suggest() == "0000-r0"
-    again.report(1, 0.4)
-    again.end(2, 0.6)
-    (trial,) = again.trials
-    assert (trial.state.name, trial.value, trial.intermediate_values) == ("COMPLETE", 0.6, {1: 0.4, 2: 0.6})
 
 
 def test_replicate_on_record_is_trained_though_the_first_fails_after_the_resume(make_plan: MakePlan) -> None:

@@ -9,24 +9,13 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
+from sweeps.search.stage_order import StageKeys, StageOrder, find_stage_keys
 from tests.trial_inputs import load_from_files
 
 
 def keys(*ends: str, cuts: Sequence[str] = ()) -> StageKeys:
     """A trial with one-epoch stages, by the keys of their ends."""
     return StageKeys(ends=ends, epochs=tuple(range(1, len(ends) + 1)), cuts=frozenset((*ends, *cuts)))
-
-
-def test_trials_without_common_stages_keep_their_order() -> None:
-    order = StageOrder()
-    for number in range(3):
-        assert order.choose([NOTHING_SHARED] * 3) == 0
-        order.add_trial(str(number), NOTHING_SHARED)
-    order.mark_started("0", 2)
-    order.mark_stage_done("0", 1)
-    assert order.busy == order.done == set()
-    assert order.choose([keys("a", "b"), keys("c", "d")]) == 0
 
 
 def test_second_lane_gets_other_work_while_a_common_stage_trains() -> None:
@@ -39,28 +28,6 @@ def test_second_lane_gets_other_work_while_a_common_stage_trains() -> None:
     assert order.choose(waiting) is None, "there is no other work: the third lane waits"
 
 
-def test_waiting_trials_start_once_their_stage_is_stored() -> None:
-    order = StageOrder()
-    order.add_trial("t0", keys("qqp", "8"))
-    waiting = [keys("qqp", "16"), keys("qqp", "32")]
-    assert order.choose(waiting) is None
-    order.mark_stage_done("t0", 0)
-    assert order.choose(waiting) == 0
-    order.add_trial("t1", waiting[0])
-    assert order.choose(waiting[1:]) == 0, "their second stages are not one"
-
-
-def test_stored_stages_need_no_waiting() -> None:
-    order = StageOrder()
-    order.add_trial("t0", keys("qqp", "all", "8"))
-    order.mark_started("t0", 1)
-    assert order.done == {"qqp"}
-    assert order.choose([keys("qqp", "x")]) == 0
-    assert order.choose([keys("qqp", "all", "16")]) is None
-    order.mark_started("t0", 2)
-    assert order.choose([keys("qqp", "all", "16")]) == 0
-
-
 def test_stage_of_a_failed_trial_goes_to_the_next_one() -> None:
     order = StageOrder()
     order.add_trial("t0", keys("qqp", "8"))
@@ -70,26 +37,6 @@ def test_stage_of_a_failed_trial_goes_to_the_next_one() -> None:
     assert order.choose(waiting) == 0
     order.add_trial("t1", waiting[0])
     assert order.choose(waiting[1:]) is None
-
-
-def test_equal_trials_wait_for_each_other() -> None:
-    order = StageOrder()
-    twin = keys("qqp", "8")
-    order.add_trial("t0", twin)
-    order.mark_stage_done("t0", 0)
-    assert order.choose([twin]) is None
-    order.remove_trial("t0")
-    assert order.choose([twin]) == 0
-
-
-def test_events_after_a_trials_end_change_nothing() -> None:
-    order = StageOrder()
-    order.add_trial("t0", keys("qqp", "8"))
-    order.remove_trial("t0")
-    order.remove_trial("t0")
-    order.mark_stage_done("t0", 0)
-    order.mark_started("t0", 2)
-    assert order.done == set()
 
 
 def test_shorter_trial_precedes_a_longer_one_that_continues_it() -> None:

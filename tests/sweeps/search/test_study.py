@@ -15,15 +15,11 @@ from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, grid_trials
 from sweeps.search.study import (
-    FOLDER_ATTRIBUTE,
     JOURNAL_NAME,
     NUMBER_ATTRIBUTE,
-    TRIALS_ATTRIBUTE,
     add_ended,
-    as_choice,
     ask_known,
     ask_new,
-    describe_end,
     open_study,
     sampler_for,
 )
@@ -48,7 +44,7 @@ def space_of(base: TrialConfig, **fields: Any) -> SearchSpace:
 
 def new_study(folder: Path, name: str = "s") -> optuna.Study:
     (folder / name).mkdir(exist_ok=True)
-    return open_study(folder / name / JOURNAL_NAME, name, "overall", str(folder / "s"))
+    return open_study(folder / name / JOURNAL_NAME, name, "overall")
 
 
 def reload(folder: Path, name: str = "s") -> optuna.Study:
@@ -77,11 +73,7 @@ def test_grid_points_are_stored_with_their_numbers_in_any_order(tmp_path: Path, 
     for trial, number in zip(reload(tmp_path).trials, (2, 0, 3, 1), strict=True):
         sizes = json.dumps([points[number][key] for key in BATCHES])
         assert trial.params == {"plan": points[number]["plan"], " + ".join(BATCHES): sizes}
-        assert trial.user_attrs == {
-            NUMBER_ATTRIBUTE: number,
-            TRIALS_ATTRIBUTE: f"{number:04d}-r0",
-            FOLDER_ATTRIBUTE: str(tmp_path / "s" / "trials" / f"{number:04d}-r0"),
-        }
+        assert trial.user_attrs == {NUMBER_ATTRIBUTE: number}
         assert trial.state == TrialState.RUNNING
 
 
@@ -182,25 +174,11 @@ def test_added_configuration_equals_one_that_was_asked_for_and_has_ended(
     told, added = new_study(tmp_path), new_study(tmp_path, "t")
     for number, state in enumerate((TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL) * 3):
         trial, params = ask_new(told, space, search, 3, number)
-        ids, scores = [f"{number:04d}-r0", f"{number:04d}-r1"], [{"sst": 0.5, "sts": -0.25}, {"sst": 0.25, "sts": 0.5}]
         trial.report(0.25, 1)
-        describe_end(trial, ids, scores)
         value = number / 10 if state == TrialState.COMPLETE else None
         told.tell(trial, value, state)
         known = {"params": json.loads(json.dumps(params)), "state": state, "value": value, "reports": [(1, 0.25)]}
-        add_ended(added, space, search, number, trial_ids=ids, scores=scores, **known)
+        add_ended(added, space, search, number, **known)
     for own, other in zip(reload(tmp_path, "t").trials, reload(tmp_path).trials, strict=True):
         for name in ("number", "state", "value", "params", "distributions", "intermediate_values", "user_attrs"):
             assert getattr(own, name) == getattr(other, name), name
-    assert reload(tmp_path).trials[0].user_attrs == {
-        NUMBER_ATTRIBUTE: 0,
-        TRIALS_ATTRIBUTE: "0000-r0 0000-r1",
-        FOLDER_ATTRIBUTE: str(tmp_path / "s" / "trials" / "0000-r0"),
-        "best_sst": 0.375,
-        "best_sts": 0.125,
-    }
-
-
-@pytest.mark.parametrize("value", [None, True, 3, 0.5, "mean"])
-def test_scalar_is_stored_unchanged(value: object) -> None:
-    assert as_choice(value) is value

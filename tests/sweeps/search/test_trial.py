@@ -94,25 +94,6 @@ def test_best_configurations_get_further_replicates_in_turn(make_plan: MakePlan)
     assert left_to_run(more, scored(more, scores)) == [], "a configuration is yet to be drawn"
 
 
-def test_configuration_whose_first_training_failed_gets_no_further_replicates(make_plan: MakePlan) -> None:
-    """A replicate of it that had begun before may have completed."""
-    plan = drawn(make_plan, 2, replicates=3, replicate_best=2, chosen_by=2)
-    scores = {(0, 0): None, (0, 1): 0.9, (1, 0): 0.5, (1, 1): 0.5}
-    assert left_to_run(plan, scored(plan, scores)) == [(1, 2)]
-
-
-def test_of_equal_scores_the_lower_number_is_better(make_plan: MakePlan) -> None:
-    plan = drawn(make_plan, 3, replicates=3, replicate_best=2)
-    assert left_to_run(plan, scored(plan, {(4, 0): 0.5, (1, 0): 0.5, (3, 0): 0.5})) == [(1, 1), (3, 1), (1, 2), (3, 2)]
-
-
-@pytest.mark.parametrize(("status", "left"), [("interrupted", [2]), ("complete", []), ("failed", [])])
-def test_further_replicates_on_record_are_finished(make_plan: MakePlan, status: str, left: list[int]) -> None:
-    plan = make_plan(replicates=4, replicate_best=2)
-    records = [record_of(plan, 0, status="complete"), record_of(plan, 2, status=status)]
-    assert known_configurations(plan, records)[1].left(1) == left
-
-
 def test_recorded_trial_runs_as_recorded(make_plan: MakePlan) -> None:
     """The space may have changed since."""
     plan = make_plan()
@@ -121,13 +102,6 @@ def test_recorded_trial_runs_as_recorded(make_plan: MakePlan) -> None:
     trial = one.make_trial(plan.space, 0)
     assert (trial.trial_id, trial.config, trial.params) == ("0001-r0", own, PARAMS)
     assert one.make_trial(plan.space, 1) == make_trial(plan.space, 1, 1, PARAMS)
-
-
-def test_every_complete_configuration_of_a_race_has_further_rounds(make_plan: MakePlan) -> None:
-    plan = make_plan(replicates=3, until_decided=0.0, grid={"smart.weight": (0.0, 0.1, 0.2)})
-    known = scored(plan, {(0, 0): 0.5, (1, 0): 0.7})
-    assert left_to_run(plan, known, RaceRecord()) == [(2, 0), (1, 1), (0, 1), (1, 2), (0, 2)]
-    assert plan.options.num_trials(3) == 9
 
 
 def test_configuration_that_left_a_race_has_no_further_rounds(make_plan: MakePlan) -> None:
@@ -141,14 +115,6 @@ def test_configuration_that_left_a_race_has_no_further_rounds(make_plan: MakePla
     ended = RaceRecord(decisions=(replace(second, end="decided", expected_rounds=()),))
     assert left_to_run(plan, scored(plan, scores), ended) == []
     assert num_expected_trials(plan.options, 3, records, plan.space.metric, ended) == 6
-
-
-def test_only_the_best_of_a_search_are_raced(make_plan: MakePlan) -> None:
-    plan = drawn(make_plan, 3, replicates=3, replicate_best=2, until_decided=0.01)
-    known = scored(plan, {(0, 0): 0.5, (1, 0): 0.7, (2, 0): 0.6})
-    assert left_to_run(plan, known, RaceRecord()) == [(1, 1), (2, 1), (1, 2), (2, 2)]
-    race = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(1,), worse=(2,), end="decided"),))
-    assert left_to_run(plan, known, race) == [(1, 1), (2, 1)]
 
 
 @pytest.mark.parametrize(("status", "left"), [("interrupted", [(0, 2)]), ("complete", [])])

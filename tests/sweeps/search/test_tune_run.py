@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.runtime.storage import open_folder
 from results.records.trial_folder import read_end
-from sweeps.search.tune_run import SweepStopper, VerdictCallback, trial_name
+from sweeps.search.tune_run import SweepStopper, VerdictCallback
 
 TRIAL = SimpleNamespace(config={"trial": {"trial_id": "0003-r0"}})
 
@@ -37,15 +37,6 @@ def test_verdict_is_sent_with_its_epoch_once_a_pruned_end_is_on_record(tmp_path:
     assert channel.ends == ["pruned after 3" if is_stopped else None]
 
 
-@pytest.mark.parametrize("status", ["complete", "failed", "interrupted"])
-def test_end_of_a_trial_is_no_verdict(tmp_path: Path, status: str) -> None:
-    channel: Any = ChannelStub("decide", tmp_path)
-    result = {"epoch": 1, "trained_epochs": 3, "done": True, "status": status}
-    VerdictCallback(channel, channel.root).on_trial_result(trial=TRIAL, result=result)
-    assert channel.calls == []
-    assert read_end(channel.root, "0003-r0") is None
-
-
 def test_trial_given_up_by_tune_ends_the_sweep(tmp_path: Path) -> None:
     channel: Any = ChannelStub("report_tune_failure", tmp_path)
     VerdictCallback(channel, channel.root).on_trial_error(trial=TRIAL)
@@ -57,7 +48,3 @@ def test_stopper_ends_tune_but_no_trial() -> None:
     assert (stopper.stop_all(), stopper("0003-r0", {})) == (False, False)
     stopper.stop()
     assert (stopper.stop_all(), stopper("0003-r0", {})) == (True, False)
-
-
-def test_trials_have_our_names_in_tune() -> None:
-    assert trial_name(TRIAL) == "0003-r0"

@@ -91,15 +91,6 @@ def test_restarted_process_gets_all_reports_again_and_its_trial_is_not_trained_t
     assert [again.step(), again.step()] == before
 
 
-def test_process_is_reused_for_the_next_trial(here: Here) -> None:
-    process = started()
-    train(here, "0003-r0", "failed")
-    assert process.step()["status"] == "failed"
-    assert process.reset_config({"trial": {"trial_id": "0004-r0", "params": {}}})
-    train(here, "0004-r0", "complete", REPORT)
-    assert [process.step()["status"], process.step()["status"]] == ["", "complete"]
-
-
 def test_tune_counts_scored_epochs_and_sees_the_best_scores() -> None:
     found = tune_metrics({**REPORT, "best": 0.7, "bests": {"sst": 0.5, "overall": 0.7}})
     names = ("epoch", "trained_epochs", "best", "is_last", "best_sst", "best_overall", "done")

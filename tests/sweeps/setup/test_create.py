@@ -68,13 +68,6 @@ def test_repeated_and_contradicting_texts_are_recorded(options: Build, inputs: S
     assert info["data"]["repeats"] == {"sst": {"dev_rows_in_train": 2, "contradictions": 1}}
 
 
-def test_unwritable_storage_is_one_line(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ValueError, match="--storage must be a place that can be written") as raised:
-        create_sweep(options(storage=f"{tmp_path}/file"), inputs, ENCODERS, [])
-    assert "\n" not in str(raised.value)
-
-
 def test_a_disk_that_is_full_leaves_the_name_free(
     options: Build, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,22 +20,18 @@ from results.records.trials import write_sweep
 from search_spaces.space import SearchSpace, grid_configs, load_space
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.reuse.weight_pruning import prune_weights
-from sweeps.search.stage_order import find_cuts
 from sweeps.setup.disk import (
     BYTES_PER_EPOCH,
     BYTES_PER_TABLE,
     BYTES_PER_TRIAL,
-    DiskNeed,
     describe_disk,
     disk_need,
-    entry_bytes,
     measure_model,
-    prediction_bytes,
+    record_bytes,
     state_bytes,
 )
 from sweeps.setup.inputs import SweepInputs, first_tables, read_points
-from sweeps.setup.report import shared_paths
-from sweeps.setup.stage_tree import Segment, simulate_training
+from sweeps.setup.report import distinct_spans
 from tests.combinations import METHODS
 from tests.sweeps.lanes.plain_sweep import train_sweep
 
@@ -70,40 +66,11 @@ def inputs() -> SweepInputs:
     )
 
 
-def paths_of(*configs: TrialConfig, shares: bool = True) -> list[list[Segment]]:
-    rows = [dict.fromkeys(config.train_sets, 100) for config in configs]
-    cuts = [find_cuts(config, Path("/data"), 1, own) for config, own in zip(configs, rows, strict=True)]
-    return simulate_training(configs, cuts, shares)
-
-
-def test_predictions_count_from_the_epoch_where_their_task_is_active(inputs: SweepInputs) -> None:
-    config = TrialConfig(stages=TWO_STAGES).override({"tasks.sst.scored_train_rows": 40})
-    qqp, sst = 100 * (20 + 4) + BYTES_PER_TABLE, (10 + 40) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
-    assert [prediction_bytes(config, inputs, epochs) for epochs in range(6)] == [
-        *(0, qqp, 2 * qqp),
-        *(2 * qqp + epochs * (qqp + sst) for epochs in (1, 2, 3)),
-    ]
-
-
-def test_scored_train_rows_are_at_most_all_rows(inputs: SweepInputs) -> None:
-    config = PLAIN.override({"tasks.sst.scored_train_rows": 2000})
-    assert prediction_bytes(config, inputs, 1) == (10 + 100) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
-
-
-def test_epochs_that_are_not_scored_have_no_predictions(inputs: SweepInputs) -> None:
-    config = TrialConfig(stages=TWO_STAGES).override({"stages.0.score_every": 2, "stages.1.score_every": 2})
-    qqp, sst = 100 * (20 + 4) + BYTES_PER_TABLE, (10 + 100) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
-    sizes = [prediction_bytes(config, inputs, epochs) for epochs in range(6)]
-    assert sizes == [0, 0, qqp, qqp, 2 * qqp + sst, 3 * qqp + 2 * sst]
-
-
 @pytest.mark.parametrize(
     ("config", "copies"),
     [
         (PLAIN, 3),
-        (PLAIN.override({**TEACHER, "proximal.weight": 0}), 3),
         (PLAIN.override(TEACHER), 4),
-        (FROM_BEST.override({"stages.1.start_from": "last"}), 3),
         (FROM_BEST, 4),
         (FROM_BEST.override(TEACHER), 5),
         (SUMMED, 3),
@@ -111,36 +78,7 @@ def test_epochs_that_are_not_scored_have_no_predictions(inputs: SweepInputs) -> 
     ],
 )
 def test_state_holds_weights_moments_teacher_and_best_weights(config: TrialConfig, copies: int) -> None:
-    assert state_bytes(config, 0, four_thousand) == copies * 4000
-
-
-def test_sweep_without_sharing_keeps_records_and_best_weights(inputs: SweepInputs) -> None:
-    configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
-    need = disk_need(paths_of(*configs, shares=False), inputs, four_thousand, dataclasses.replace(ALL, replicates=3), 1)
-    each = prediction_bytes(configs[0], inputs, 5) + 5 * BYTES_PER_EPOCH + BYTES_PER_TRIAL
-    assert need == DiskNeed(records=6 * each, weights=6 * 3 * 4000, stages=0, states=3 * 12_000)
-    assert need.total == 6 * each + 72_000 + 36_000
-
-
-def test_shared_stage_counts_once_and_stages_are_limited(inputs: SweepInputs) -> None:
-    configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
-    paths = paths_of(*configs)
-    (first, second), (same, third) = paths
-    assert first is same
-    whole = sum(entry_bytes(segment, inputs, four_thousand) for segment in (first, second, third))
-    assert disk_need(paths, inputs, four_thousand, ALL, 1).stages == whole
-    assert disk_need(paths, inputs, four_thousand, dataclasses.replace(ALL, keep_gb=5e-6), 1).stages == 5000
-
-
-def test_keep_models_limits_weights(inputs: SweepInputs) -> None:
-    configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in range(8, 28)]
-    paths = paths_of(*configs, shares=False)
-    needs = [
-        disk_need(paths, inputs, four_thousand, dataclasses.replace(ALL, keep_models=number), 2)
-        for number in (1, 2, 100)
-    ]
-    trials = [3 * 1 + 2, 3 * 2 + 2, 20]  # a trial for each of three scores, and two that run
-    assert [need.weights for need in needs] == [3 * 4000 * number for number in trials]
+    assert state_bytes(config, four_thousand) == copies * 4000
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -153,12 +91,27 @@ def test_model_is_measured_without_being_built(
     assert measure_model(config, tiny_encoder) == 4 * sum(weight.numel() for weight in kept)
 
 
+def test_predictions_count_from_the_epoch_where_their_task_is_active(inputs: SweepInputs) -> None:
+    config = TrialConfig(stages=TWO_STAGES).override({"tasks.sst.scored_train_rows": 40})
+    qqp, sst = 100 * (20 + 4) + BYTES_PER_TABLE, (10 + 40) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
+    assert record_bytes(config, inputs) == 5 * qqp + 3 * sst + 5 * BYTES_PER_EPOCH + BYTES_PER_TRIAL
+
+
+def test_models_and_stages_that_are_kept_limit_the_need(inputs: SweepInputs) -> None:
+    configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in range(8, 28)]
+
+    def need(**changes: Any) -> int:
+        return disk_need(configs, configs, inputs, four_thousand, dataclasses.replace(ALL, **changes), 2)
+
+    trials = {1: 3 * 1 + 2, 2: 3 * 2 + 2, 100: 20}  # a trial for each of three scores, and two that run
+    assert need(keep_models=2) - need(keep_models=1) == 3 * 4000 * (trials[2] - trials[1])
+    assert need(keep_models=100) - need(keep_models=2) == 3 * 4000 * (trials[100] - trials[2])
+    assert need(keep_gb=5e-6) - need(reuse=False) == 5000
+
+
 def test_too_little_free_disk_is_a_warning() -> None:
-    need = DiskNeed(records=1_500, weights=2 * 10**9, stages=10**9, states=10**9)
-    (line,) = describe_disk(need, 4 * 10**9 + 1_500, 2)
-    assert "at most 4.0 GB" in line
-    assert describe_disk(need, 4 * 10**9, 1)[1].startswith("Warning: the sweep may need more disk than is free")
-    assert len(describe_disk(need, None, 1)) == 1
+    assert len(describe_disk(4_000, 4_000)) == len(describe_disk(4_000, None)) == 1
+    assert describe_disk(4_000, 3_999)[1].startswith("Warning: the sweep may need more disk than is free")
 
 
 Prepare = Callable[..., tuple[SweepOptions, SweepInputs, SweepPlan]]
@@ -195,18 +148,14 @@ def disk_usage(*folders: Path) -> int:
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a shared stage": ({}, {}),
-    "no sharing": ({}, {"reuse": False}),
     "no longer runs, a best epoch to start from": (
         {"optimizer.schedule": "slanted_triangular", "stages.1.start_from": "best", "stages.0.epochs": 2},
         {},
     ),
-    "little room": ({}, {"keep_gb": 0.0009}),
-    "projected attention": ({"pals.size": 16, "pals.num_heads": 2, "pals.tasks": ["sst", "qqp", "sts"]}, {}),
     "two models, a teacher": (
         {"proximal.weight": 0.1, "proximal.tasks": ["sst"]},
         {"keep_models": 2, "reuse": False},
     ),
-    "an average": ({"optimizer.average_power": 1.0}, {}),
 }
 
 
@@ -229,5 +178,6 @@ def test_disk_need_bounds_what_a_sweep_uses(case: str, prepare: Prepare, monkeyp
     write_caches(plan.options.folder, [])
     encoder = load_encoder(plan.space.base.encoder.name)
     measure = functools.cache(lambda config: measure_model(config, encoder))
-    need = disk_need(shared_paths(options, inputs), inputs, measure, options, 1)
-    assert need.total / 3 < max(peak) <= need.total
+    ends = [span.config for span in distinct_spans(options, inputs) if span.cut.is_end]
+    need = disk_need(configs, ends, inputs, measure, options, 1)
+    assert need / 3 < max(peak) <= need

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from safetensors.torch import save_file
-from torch import nn
 from transformers import AutoModel
 
 from mtlib.config.trial import TrialConfig
@@ -16,9 +15,8 @@ from mtlib.model.multitask import MultiTaskModel
 from sweeps.options import SweepOptions
 from sweeps.run import main
 from sweeps.setup.encoder_checks import check_encoders_fit, check_points, describe_families
-from sweeps.setup.inputs import SweepInputs, read_inputs
+from sweeps.setup.inputs import SweepInputs
 from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, untrained
-from tests.sweeps.setup.conftest import Build
 
 OPTIONS = SweepOptions(space="smart_lambda", name="first", storage="/storage")
 PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
@@ -33,26 +31,6 @@ def load_checked(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncode
 def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
     base = inputs.space.base.override(changes)
     return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
-
-
-def test_smart_is_refused_for_an_unsupported_encoder(
-    inputs: SweepInputs, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_encoder: nn.Module) -> nn.Module:
-        raise ValueError("SMART cannot be used")
-
-    monkeypatch.setattr("sweeps.setup.encoder_checks.embedding_layer", refuse)
-    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
-    with pytest.raises(ValueError, match="SMART cannot be used"):
-        load_checked(OPTIONS, changed)
-
-
-def test_available_encoder_is_counted_and_identified(
-    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
-) -> None:
-    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
-    found = load_checked(OPTIONS, changed)
-    assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
 
 
 def test_settings_of_one_encoder_among_several_are_refused_by_its_name(
@@ -77,33 +55,12 @@ def test_unavailable_encoder_is_one_line(inputs: SweepInputs, tmp_path: Path) ->
     assert "\n" not in str(raised.value)
 
 
-def test_settings_that_do_not_fit_the_encoder_are_refused(inputs: SweepInputs, tiny_encoder_folder: Path) -> None:
-    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
-    with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
-        load_checked(OPTIONS, changed)
-
-
 def weights_like(config: TrialConfig, pretrained: PretrainedEncoder, path: Path, width: int | None = None) -> Path:
     """A file of a model's weights; the encoder's are cut to a width, if one is given."""
     weights = MultiTaskModel(config, pretrained).state_dict()
     cut = {name: part[..., :width].contiguous() if "encoder." in name else part for name, part in weights.items()}
     save_file(cut if width else weights, path)
     return path
-
-
-def test_starting_weights_must_fit_the_encoder(
-    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
-) -> None:
-    here = {"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64}
-    base = with_base(inputs, **here).space.base
-    fitting = weights_like(base, tiny_encoder, tmp_path / "fitting.safetensors")
-    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
-    started = with_base(inputs, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
-    assert load_checked(OPTIONS, started).num_parameters == tiny_encoder.num_parameters
-    for path, fault in ((narrow, "of another size"), (tmp_path / "none.safetensors", "which is missing")):
-        with pytest.raises(ValueError, match=rf"^encoder\.start_from must .*{fault}") as raised:
-            load_checked(OPTIONS, with_base(inputs, **here, **{"encoder.start_from": str(path)}))
-        assert "\n" not in str(raised.value)
 
 
 def test_weights_and_layers_of_every_point_are_checked(
@@ -120,13 +77,6 @@ def test_weights_and_layers_of_every_point_are_checked(
     space = dataclasses.replace(inputs.space, base=base, grid={"encoder.start_from": (None, str(narrow))})
     with pytest.raises(ValueError, match="must fit the encoder"):
         load_checked(OPTIONS, dataclasses.replace(inputs, space=space))
-
-
-@pytest.mark.parametrize("name", ["layer_scales", "layers_alone", "long_runs"])
-def test_layers_beyond_the_encoders_are_refused(name: str, options: Build) -> None:
-    demonstration = read_inputs(options(space=name))
-    with pytest.raises(ValueError, match=r"_layers must be layers of the encoder, 0 to 2, got \d+$"):
-        load_checked(OPTIONS, demonstration)
 
 
 def test_starting_weights_of_another_width_are_refused_before_anything_starts(

@@ -15,7 +15,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data, read_held_out
 from mtlib.data.row_sources import HELD, RowSource, read_all_rows
 from mtlib.data.tables import Table, content_fingerprint
-from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
+from mtlib.demo.overrides import DEMO_NOTE, demo_overrides
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from results.records.examples import check_held_out_rows, read_hold_out
@@ -23,11 +23,11 @@ from results.records.trials import write_sweep
 from search_spaces.domain import Choice, Float
 from search_spaces.presets import general
 from search_spaces.space import SearchSpace, encoder_names, grid_configs, load_space, space_names
-from sweeps.api import write_space
+from search_spaces.space_source import space_source
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
 from sweeps.setup.create import create_sweep
-from sweeps.setup.inputs import SweepInputs, check_changes, planned_configs, read_inputs, read_points
+from sweeps.setup.inputs import SweepInputs, read_inputs, read_points
 from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 
@@ -62,19 +62,6 @@ def test_demonstration_is_the_default_and_is_mentioned(options: Options, storage
     assert base == plain.override({**demo_overrides(plain), "encoder.name": base.encoder.name})
 
 
-def test_demonstration_shortens_searched_plans_only(
-    options: Options,
-) -> None:
-    long, short = load_space("orders"), read_inputs(options(space="orders")).space
-    assert [config.stages for config in grid_configs(short)] == [
-        demo_stages(config.stages) for config in grid_configs(long)
-    ]
-    assert [config.smart.weight for config in grid_configs(short)] == [
-        config.smart.weight for config in grid_configs(long)
-    ]
-    assert {config.optimizer.learning_rate for config in grid_configs(short)} == {1e-3}
-
-
 NOT_FOR_DEMO = ("layer_scales", "layers_alone", "long_runs", "pals_more_data", "synthetic_data")
 """Spaces that name layers, or files, which the demonstration lacks."""
 
@@ -102,25 +89,11 @@ def test_race_is_refused_for_trials_of_different_tasks_before_any_is_trained(opt
         read_inputs(options(space="baselines", search="grid", until_decided=0.0, replicates=5))
 
 
-def test_race_of_one_configuration_is_refused(options: Options) -> None:
-    with pytest.raises(ValueError, match=r"^--until-decided must compare configurations .*, got 1 in space 'vary'$"):
-        read_inputs(options(space=None, vary={"smart.weight": "0.3"}, until_decided=0.0, replicates=5))
-    searched: dict[str, Any] = {"search": "random", "trials": 1, "replicate_best": 2, "until_decided": 0.0}
-    with pytest.raises(ValueError, match=r"^--until-decided must compare configurations .*, got 1 in space 'joint'$"):
-        read_inputs(options(space="joint", replicates=5, **searched))
-
-
 def test_data_alone_uses_the_spaces_encoder(options: Options, tiny_folder: Path) -> None:
     inputs = read_inputs(options(data=tiny_folder))
     assert inputs.space.base == load_space("smart_lambda").base
     assert inputs.space.base.encoder.name == "bert-base-uncased"
     assert inputs.notes == ()
-
-
-def test_encoder_alone_uses_demonstration_data_and_the_spaces_settings(options: Options) -> None:
-    inputs = read_inputs(options(encoder="prajjwal1/bert-tiny"))
-    assert inputs.space.base == load_space("smart_lambda").base.override({"encoder.name": "prajjwal1/bert-tiny"})
-    assert "demonstration corpus" in inputs.notes[0]
 
 
 def test_named_data_and_encoder_are_used(options: Options, tiny_folder: Path) -> None:
@@ -139,12 +112,6 @@ def test_set_overrides_everything(options: Options, monkeypatch: pytest.MonkeyPa
     assert read_inputs(options()).space.base.optimizer.learning_rate == 0.5
     base = read_inputs(options(set={"optimizer.learning_rate": "0.125"})).space.base
     assert (base.optimizer.learning_rate, base.encoder.max_length) == (0.125, 32)
-
-
-def test_set_reaches_every_trial(options: Options, tiny_folder: Path) -> None:
-    space = read_inputs(options(data=tiny_folder, set={"stages.1.epochs": "3"})).space
-    assert {config.stages[1].epochs for config in grid_configs(space)} == {3}
-    assert [config.smart.weight for config in grid_configs(space)] == [0.0, 0.3, 0.45, 0.5, 0.7, 1.0, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -173,20 +140,6 @@ def test_starting_weights_are_found_from_any_folder(
     assert {config.encoder.start_from for config in [space.base, *grid_configs(space)]} == {wanted}
 
 
-def test_starting_weights_are_unset_by_default(
-    options: Options, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from is None
-    own = space_with(load_space("smart_lambda").base.override({"encoder.start_from": "own"}))
-    monkeypatch.setattr(prepare_module, "find_space", lambda *_: (own, None))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own").mkdir()
-    assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
-    for text in ("none", "null"):
-        space = read_inputs(options(data=tiny_folder, set={"encoder.start_from": text})).space
-        assert space.base.encoder.start_from is None
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -204,11 +157,6 @@ def test_starting_weights_are_unset_by_default(
 def test_invalid_set_is_one_line(options: Options, tiny_folder: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_inputs(options(data=tiny_folder, set=changes))
-
-
-def test_unknown_space_is_refused(options: Options) -> None:
-    with pytest.raises(ValueError, match="unknown search space 'smart'"):
-        read_inputs(options(space="smart"))
 
 
 def test_missing_file_is_named(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
@@ -263,24 +211,6 @@ def test_set_changes_every_stage_of_whole_plans_that_are_searched(options: Optio
         read_inputs(options(space="orders", data=tiny_folder, set={"stages.*.epochs": "1"}))
 
 
-def test_set_of_every_stage_leaves_what_is_searched(options: Options, tiny_folder: Path) -> None:
-    searched = {"stages.0.order": "uniform,proportional"}
-    with pytest.raises(ValueError, match=r"must leave alone what --vary searches \(stages\.0\.order\)"):
-        read_inputs(options(space=None, vary=searched, data=tiny_folder, set={"stages.*.order": "annealed"}))
-    space = read_inputs(options(space=None, vary=searched, data=tiny_folder, set={"stages.*.epochs": "2"})).space
-    assert [stage.epochs for stage in space.base.stages] == [2]
-    with pytest.raises(ValueError, match=r"^--set: .*did you mean 'stages\.0\.epochs'"):
-        read_inputs(options(space="orders", data=tiny_folder, set={"stages.*.epoch": "2"}))
-
-
-def test_set_of_every_stage_is_refused_where_a_single_whole_stage_is_searched(options: Options) -> None:
-    base = load_space("smart_lambda").base
-    stages = {f"{epochs} epochs": {"stages.1": {**to_dict(base.stages[1]), "epochs": epochs}} for epochs in (2, 4)}
-    space = space_with(base, grid={"plan": stages})
-    with pytest.raises(ValueError, match=r"must leave alone what space '.*' searches \(stages\.1\)"):
-        check_changes(options(space="smart_lambda", set={"stages.*.steps_per_epoch": "7"}), base, space)
-
-
 def test_varied_keys_are_searched_around_the_general_settings(options: Options, tiny_folder: Path) -> None:
     space = read_inputs(options(space=None, vary={"smart.weight": "0,1"}, data=tiny_folder)).space
     assert space.base == general(TASKS)
@@ -331,18 +261,14 @@ def test_the_base_has_its_own_encoder_among_searched_ones_else_the_first(options
         read_inputs(options(vary={"encoder.name": "a,b"}, encoder="c", data=tiny_folder))
 
 
-def test_demonstration_overrides_are_for_its_own_encoder(options: Options) -> None:
-    space = read_inputs(options(vary={"encoder.name": "a,b"})).space
-    assert space.base == load_space("smart_lambda").base.override({"encoder.name": "a"})
-
-
 def test_a_space_names_encoders_by_absolute_paths_alone(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     base = load_space("smart_lambda").base
     for name, is_right in (("owner/name", True), (f"{tmp_path}/here", True), ("./here", False), ("/no/such", False)):
         named = {"first": {"encoder.name": name}, "base": {}}
         space = SearchSpace(name="own", question="?", base=base, grid={"encoder_of": named})
-        path = write_space(space, tmp_path)
+        path = tmp_path / "own.py"
+        path.write_text(space_source(space))
         if is_right:
             names = (base.encoder.name, name)
             assert encoder_names(read_inputs(options(space=str(path), data=tiny_folder)).space) == names
@@ -399,16 +325,6 @@ def material_of(space: SearchSpace, folder: Path, options: Options, monkeypatch:
     return read_inputs(options(data=folder))
 
 
-def test_named_extra_sets_are_read_and_counted(folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
-    space = space_with(base, grid={"stages.0.extra_data": ((), ("cfimdb",))})
-    inputs = material_of(space, folder, options, monkeypatch)
-    assert inputs.num_rows == {("sst", "train"): 30, ("sst", "dev"): 13, ("cfimdb", "train"): 2}
-    assert inputs.train_rows_of(inputs.space.base) == {"sst": 30, "cfimdb": 2}
-    assert inputs.left_out == ("ids-cfimdb-train.csv: 1 row has sentiment 2, which labels does not name",)
-    assert (inputs.skipped, inputs.other_rows) == ((), {})
-
-
 def test_each_point_has_its_own_rows_and_each_file_is_read_once(
     folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,12 +367,6 @@ def test_missing_data_of_any_point_is_one_line(folder: Path, options: Options, m
         material_of(space, folder, options, monkeypatch)
 
 
-def test_undrawn_trials_are_planned_as_the_base(options: Options) -> None:
-    space = load_space("smart_lambda")
-    assert planned_configs(options(search="random", trials=3), space) == [space.base] * 3
-    assert planned_configs(options(), space) == grid_configs(space)
-
-
 def test_held_out_rows_reach_no_trial_and_are_recorded(
     options: Options, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
@@ -480,18 +390,6 @@ def test_held_out_rows_reach_no_trial_and_are_recorded(
         inputs.fingerprints.items()
     )
     check_held_out_rows(record, read_held_out(plan.space.base, plan.data_folder))
-
-
-def test_without_the_flag_nothing_is_held_out(
-    options: Options, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
-) -> None:
-    asked = options(data=tiny_folder, storage=str(tmp_path))
-    inputs, tables = read_inputs(asked), read_folder(tiny_folder, ("sst", "qqp", "sts"))
-    assert (inputs.held_out, inputs.fingerprint) == ({}, content_fingerprint(tables))
-    assert set(inputs.fingerprints) == {"-".join(key) for key in tables}
-    plan = create_sweep(asked, inputs, {"tiny": tiny_encoder}, [])
-    names = {path.name for path in Path(plan.options.folder).iterdir()}
-    assert names == {"examples", "sweep.json", "sweep-copy.json"}
 
 
 def test_held_out_rows_are_equal_for_trials_of_different_tasks(options: Options) -> None:
@@ -526,14 +424,6 @@ def test_space_that_varies_hold_out_shares_or_files_is_refused(
     assert read_inputs(options(data=folder)).held_out == {}
     with pytest.raises(ValueError, match=r"^--hold-out must find a task's train rows in the same place in all trials"):
         read_inputs(options(data=folder, hold_out=0.2))
-
-
-def test_share_that_selects_no_rows_is_one_line(options: Options, tiny_folder: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"^sts-train.csv: data.hold_out must hold out .*, got 0.04 of 22 rows$"
-    ) as caught:
-        read_inputs(options(data=tiny_folder, hold_out=0.04))
-    assert "\n" not in str(caught.value)
 
 
 def write_tones(folder: Path, *further: str) -> None:
@@ -611,19 +501,6 @@ def begin(options: Options, tmp_path: Path) -> Begin:
     return begin_sweep
 
 
-@pytest.mark.parametrize("changes", [{}, {"space": None, "vary": {"smart.weight": "0,1"}}])
-def test_resumed_sweep_does_not_depend_on_tasks_that_it_does_not_train(begin: Begin, changes: dict[str, Any]) -> None:
-    path, resumed = begin(set={"stages.0.tasks": "tone,mood"}, **changes)
-    before, text = read_inputs(resumed), path.read_text()
-    head, spam = text.split("[tasks.spam]")
-    for changed in (head, f"{head}[tasks.spam]{spam.replace('bad', 'ham')}"):
-        path.write_text(changed)
-        after = read_inputs(resumed)
-        assert (after.space, after.fingerprint) == (before.space, before.fingerprint)
-    path.write_text(text.replace("[tasks.tone]", "[tasks.tones]"))
-    assert one_line_error(read_inputs, resumed).endswith("must define the tasks that the sweep began with, got no tone")
-
-
 def test_changed_definition_of_a_trained_task_is_refused_with_the_difference(begin: Begin) -> None:
     path, resumed = begin()
     text = path.read_text()
@@ -645,10 +522,3 @@ def test_title_and_files_of_a_task_may_change_while_its_rows_are_the_same(begin:
     assert after.fingerprint == before.fingerprint
     task = after.space.base.task("spam")
     assert (task.title, task.files and task.files.train) == ("Junk", "renamed.jsonl")
-
-
-@pytest.mark.parametrize("flag", ["set", "vary"])
-def test_definitions_of_tasks_are_left_to_their_file(options: Options, flag: str) -> None:
-    message = one_line_error(read_inputs, options(**{flag: {"data.tasks.sst.metric": "macro_f1"}}))
-    rule = f"--{flag} must leave the definitions of tasks to tasks.toml in the data folder"
-    assert message == f"{rule}, got data.tasks.sst.metric=macro_f1"

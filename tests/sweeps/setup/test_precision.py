@@ -132,17 +132,6 @@ def test_encoder_that_refuses_bf16_is_trained_in_fp32(
     assert describe_precision(found) == ["Precision: fp32 (auto): encoder must take a step in bf16"]
 
 
-def test_encoder_that_fits_in_neither_is_refused(
-    options: Build,
-    varied: Vary,
-    encoders: Encoders,
-    machine: Machine,
-) -> None:
-    machine(True)
-    with pytest.raises(ValueError, match=r"encoder\.trained_layers must be layers of the encoder"):
-        fit_encoders(options(), varied({"encoder.trained_layers": (7,)}), encoders)
-
-
 def test_searched_precision_is_left_to_the_trials(
     options: Build, varied: Vary, encoders: Encoders, machine: Machine
 ) -> None:
@@ -151,11 +140,6 @@ def test_searched_precision_is_left_to_the_trials(
     assert [config.precision for config in found.space.configs] == ["fp32", "bf16", "fp32"]
     assert describe_precision(found) == []
     assert asked == []
-
-
-def test_auto_is_no_value_to_search(options: Build, varied: Vary, encoders: Encoders) -> None:
-    with pytest.raises(ValueError, match="precision must be searched among fp32 and bf16"):
-        fit_encoders(options(), varied({}, precision="auto,fp32"), encoders)
 
 
 @pytest.mark.parametrize("begun_in", ["bf16", "fp32"])

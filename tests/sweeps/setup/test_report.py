@@ -13,25 +13,20 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.stages.plan import plan_stages
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, load_space
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.precision import with_precision
 from sweeps.setup.report import (
-    align_columns,
     describe_base,
     describe_disk_need,
-    describe_range,
     describe_skipped,
-    describe_stages,
     describe_sweep,
     describe_total,
     describe_trials,
     max_concurrent,
-    planned_stages,
-    stage_table,
+    steps_of_each,
 )
 
 Build = Callable[..., SweepOptions]
@@ -63,18 +58,17 @@ def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
     return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, **changes))
 
 
-def test_every_trial_of_a_grid_has_a_line(options: Build, inputs: SweepInputs) -> None:
+def test_every_configuration_of_a_grid_has_a_line_with_its_steps(options: Build, inputs: SweepInputs) -> None:
     lines = describe_trials(options(), inputs)
     assert lines[0] == "7 configurations on the grid, each trained once:"
-    assert lines[1].split() == ["trial", "smart.weight"]
+    assert lines[1].split() == ["configuration", "smart.weight", "steps"]
     weights = ["0", "0.3", "0.45", "0.5", "0.7", "1", "3"]
-    assert [line.split() for line in lines[2:]] == [[f"000{n}-r0", weight] for n, weight in enumerate(weights)]
-
-
-def test_every_replicate_is_a_trial(options: Build, inputs: SweepInputs) -> None:
-    lines = describe_trials(options(replicates=2), inputs)
-    assert lines[0] == "7 configurations on the grid, each trained 2 times:"
-    assert [line.split()[0] for line in lines[2:6]] == ["0000-r0", "0000-r1", "0001-r0", "0001-r1"]
+    first = -(-1000 // 16)  # one pass over QQP
+    rounds = -(-100 // 16)  # until SST, the larger of the small sets, is exhausted; QQP has a batch in each
+    second = 2 * rounds + -(-50 // 16)  # STS is exhausted earlier
+    steps = 2 * first + 13 * second
+    assert [line.split() for line in lines[2:]] == [[f"000{n}", own, f"{steps}"] for n, own in enumerate(weights)]
+    assert describe_total(options(replicates=2), inputs) == f"In all 14 trainings and {14 * steps:,} optimizer steps."
 
 
 def test_replicates_of_the_best_are_in_the_title_and_the_total(options: Build, inputs: SweepInputs) -> None:
@@ -86,16 +80,9 @@ def test_replicates_of_the_best_are_in_the_title_and_the_total(options: Build, i
     assert describe_total(once, inputs).startswith("In all 7 trainings and ")
     assert describe_total(best, inputs) == f"In all 13 trainings and {steps * 13 // 7:,} optimizer steps."
     three = with_space(inputs, grid={"stages.0.epochs": (2, 4, 3)}, ranges={})
-    lengths = sorted(sum(plan.num_steps for plan in stages) for stages in planned_stages(once, three))
+    lengths = sorted(steps_of_each(once, three))
     most = 4 * (lengths[1] + lengths[2]) + lengths[0]
     assert f"In all 9 trainings and at most {most:,} optimizer steps" in describe_total(best, three)
-
-
-def test_linked_keys_have_a_column_each(options: Build, inputs: SweepInputs) -> None:
-    grid = {("tasks.sst.batch_size", "stages.1.order"): ((8, "batch_round_robin"), (16, "sampled_round_robin"))}
-    lines = describe_trials(options(), with_space(inputs, grid=grid, ranges={}))
-    assert lines[1].split() == ["trial", "tasks.sst.batch_size", "stages.1.order"]
-    assert lines[3].split() == ["0001-r0", "16", "sampled_round_robin"]
 
 
 def test_key_with_a_condition_shows_it(options: Build, inputs: SweepInputs) -> None:
@@ -109,15 +96,6 @@ def test_key_with_a_condition_shows_it(options: Build, inputs: SweepInputs) -> N
     assert lines[2].split(maxsplit=1) == ["smart.num_steps:", said]
 
 
-def test_boolean_condition_is_shown_as_typed(options: Build, inputs: SweepInputs) -> None:
-    ranges = {"stages.1.sum_losses": Choice(values=(False, True)), "gradients": Choice(values=("sum", "pcgrad"))}
-    conditions = {"gradients": Condition(key="stages.1.sum_losses", values=(True,))}
-    space = with_space(inputs, grid={}, ranges=ranges, conditions=conditions)
-    assert describe_trials(options(search="random", trials=1), space)[2].endswith(
-        "only where stages.1.sum_losses is true"
-    )
-
-
 @pytest.mark.parametrize("search", ["tpe", "random"])
 def test_search_shows_its_domain(options: Build, inputs: SweepInputs, search: str) -> None:
     lines = describe_trials(options(search=search, trials=5), inputs)
@@ -126,25 +104,6 @@ def test_search_shows_its_domain(options: Build, inputs: SweepInputs, search: st
         "  smart.weight: a number from 0 to 3",
         *["The first is the base configuration."] * (search == "tpe"),
     ]
-
-
-def test_ranges_are_described() -> None:
-    assert describe_range(Float(low=1e-6, high=0.1, log=True)) == "a number from 1e-6 to 0.1, logarithmic"
-    assert describe_range(Int(low=8, high=64)) == "a whole number from 8 to 64"
-    assert describe_range(Choice(values=("a", 1.5, None, (1, 2)))) == "one of a, 1.5, none, 1-2"
-
-
-def test_stages_and_steps_follow_the_batch_orders(options: Build, inputs: SweepInputs) -> None:
-    lines = describe_stages(options(replicates=2), inputs)
-    first = -(-1000 // 16)  # one pass over QQP
-    rounds = -(-100 // 16)  # until SST, the larger of the small sets, is exhausted; QQP has a batch in each
-    second = 2 * rounds + -(-50 // 16)  # STS is exhausted earlier
-    assert lines[0] == "Stages of each trial:"
-    assert lines[2].split() == ["0", "qqp", "batch_round_robin", "2", str(first), str(2 * first)]
-    assert lines[3].split() == ["1", "sst", "qqp", "sts", "sampled_round_robin", "13", str(second), str(13 * second)]
-    total = 2 * first + 13 * second
-    assert lines[4].split() == ["all", "15", str(total)]
-    assert lines[5] == f"In all 14 trainings and {14 * total:,} optimizer steps."
 
 
 def sharing(inputs: SweepInputs, grid: dict[Any, Any], **changes: Any) -> SweepInputs:
@@ -161,7 +120,7 @@ SIZES = {"tasks.sst.batch_size": (8, 16, 32)}
 
 
 def test_steps_that_sharing_stages_saves_are_counted(options: Build, inputs: SweepInputs) -> None:
-    one = describe_stages(options(), sharing(inputs, SIZES))[-1]
+    one = describe_total(options(), sharing(inputs, SIZES))
     assert one == "In all 3 trainings and 93 optimizer steps; sharing stages saves 20 of them (21.5%)."
     four = describe_total(options(replicates=4), sharing(inputs, SIZES))  # replicates share nothing
     assert four == "In all 12 trainings and 372 optimizer steps; sharing stages saves 80 of them (21.5%)."
@@ -172,36 +131,6 @@ def test_longer_run_continues_a_shorter_one(options: Build, inputs: SweepInputs)
     assert describe_total(options(), longer).endswith(" 104 optimizer steps; sharing stages saves 31 of them (29.8%).")
     slanted = sharing(inputs, {"stages.1.epochs": (9, 3)}, **{"optimizer.schedule": "slanted_triangular"})
     assert describe_total(options(), slanted).endswith("; sharing stages saves 10 of them (9.6%).")
-
-
-@pytest.mark.parametrize(
-    "settings", [{"reuse": False}, {"keep_gb": 0.0}, {"search": "tpe", "trials": 3}, {"search": "random", "trials": 3}]
-)
-def test_without_a_store_or_a_grid_nothing_is_saved(
-    options: Build, inputs: SweepInputs, settings: dict[str, Any]
-) -> None:
-    assert "saves" not in describe_total(options(**settings), sharing(inputs, SIZES))
-
-
-def test_disk_of_a_race_of_the_best_is_that_of_its_most_trainings(
-    options: Build, inputs: SweepInputs, tiny_encoder: PretrainedEncoder
-) -> None:
-    best = options(search="tpe", replicates=5, replicate_best=2)
-    race = dataclasses.replace(best, until_decided=0.0)
-    shared = sharing(inputs, SIZES, **{"encoder.max_length": 16})
-    encoders = {shared.space.base.encoder.name: tiny_encoder}
-    assert describe_disk_need(race, shared, encoders) == describe_disk_need(best, shared, encoders)
-
-
-def test_disk_covers_concurrent_trials(options: Build, inputs: SweepInputs, tiny_encoder: PretrainedEncoder) -> None:
-    shared = sharing(inputs, SIZES, **{"encoder.max_length": 16})
-    encoders = {shared.space.base.encoder.name: tiny_encoder}
-    one, two = (describe_disk_need(options(concurrent=number), shared, encoders)[0] for number in (1, 2))
-    assert "a running trial" in one
-    assert "2 running trials" in two
-    alone = describe_disk_need(options(concurrent=1, reuse=False), shared, encoders)[0]
-    assert "kept stages 0 bytes" in alone
-    assert "kept stages 0 bytes" not in one
 
 
 def test_concurrent_trials_are_as_many_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,29 +144,6 @@ def test_concurrent_trials_are_as_many_as_fit(options: Build, monkeypatch: pytes
     assert max_concurrent(options(gpus_per_worker=0.5), 100) == 4
     assert max_concurrent(options(address="auto"), 100) == 100
     assert max_concurrent(options(address="auto", concurrent=5), 100) == 5
-
-
-def test_augmented_tasks_and_ranges_of_epoch_length_are_shown() -> None:
-    stages = (
-        StageConfig(tasks=("sst", "qqp"), extra_data=("cfimdb", "snli"), order="sequential", epochs=2),
-        StageConfig(tasks=("sst", "qqp"), order="epoch_round_robin", epochs=3),
-        StageConfig(tasks=("qqp", "sst"), extra_data=("snli",), order="epoch_round_robin", epochs=3),
-    )
-    num_rows = {"sst": 100, "qqp": 1000, "cfimdb": 80, "snli": 32_000}
-    assert stage_table(plan_stages(TrialConfig(stages=stages), num_rows)) == [
-        "  stage  tasks                  order              epochs  steps per epoch  steps",
-        "  0      sst qqp + cfimdb snli  sequential              2            2,080  4,160",  # 7 + 63 + 10 + 2000
-        "  1      sst qqp                epoch_round_robin       3          7 to 63     77",
-        "  2      qqp sst + snli         epoch_round_robin       3       7 to 2,000  2,070",
-        "  all                                                   8                   6,307",
-    ]
-
-
-def test_trials_with_different_plans_are_listed_separately(options: Build, inputs: SweepInputs) -> None:
-    grid = {"stages.0.steps_per_epoch": (10, 20), "smart.weight": (0.0, 1.0)}
-    changed = with_space(inputs, grid=grid, ranges={})
-    titles = [line for line in describe_stages(options(), changed) if line.startswith("Stages")]
-    assert titles == ["Stages of 0000, 0001:", "Stages of 0002, 0003:"]
 
 
 def test_total_of_a_search_is_that_of_the_base(options: Build, inputs: SweepInputs) -> None:
@@ -271,25 +177,6 @@ def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_va
     ).endswith(first)
 
 
-def test_data_encoder_files_and_notes_are_shown(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
-    lines = describe_sweep(options(), inputs)
-    assert lines == [
-        f"Sweep first: {inputs.space.question}",
-        "Data: /data (train rows: sst 100, qqp 1,000, sts 50)",
-        "Encoder: bert-base-uncased",
-        "Base configuration: smart.weight 0",
-        f"Files: {tmp_path}/first",
-        "A note.",
-    ]
-
-
-def test_rows_excluded_by_label_are_counted_apart_from_unusable_ones(options: Build, inputs: SweepInputs) -> None:
-    line = "a.csv: 3322 rows have label 1, which labels does not name"
-    changed = dataclasses.replace(inputs, skipped=("a.csv:1: x is blank",), left_out=(line,))
-    lines = describe_sweep(options(), changed)
-    assert lines[-3:] == ["1 row cannot be used and will be left out:", "  a.csv:1: x is blank", f"Left out: {line}."]
-
-
 def test_train_rows_without_held_out_ones_are_counted_by_task(
     options: Build, inputs: SweepInputs, tiny_config: TrialConfig, tiny_folder: Path
 ) -> None:
@@ -304,10 +191,6 @@ def test_unusable_rows_are_counted_and_ten_named() -> None:
     lines = describe_skipped([f"a:{n}: x" for n in range(12)])
     assert lines[0] == "12 rows cannot be used and will be left out:"
     assert (len(lines), lines[10], lines[11]) == (12, "  a:9: x", "  and 2 more")
-
-
-def test_number_columns_are_right_aligned() -> None:
-    assert align_columns([["name", "n"], ["a", "10"], ["bcdef", "9"]]) == ["  name    n", "  a      10", "  bcdef   9"]
 
 
 @pytest.mark.parametrize("missing", ["", "a/b"])

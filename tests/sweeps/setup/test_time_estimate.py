@@ -13,7 +13,7 @@ from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs, read_inputs
 from sweeps.setup.precision import fit_encoders
 from sweeps.setup.report import max_concurrent
-from sweeps.setup.time_estimate import OVERHEAD_SECONDS, StepTime, describe_time, estimate_seconds, rounded_duration
+from sweeps.setup.time_estimate import OVERHEAD_SECONDS, StepTime, describe_time, estimate_seconds
 from tests.sweeps.setup.conftest import Build
 
 ROWS = {("sst", "train"): 320, ("sst", "dev"): 100}
@@ -52,14 +52,6 @@ def test_steps_and_predicted_rows_are_summed_over_trials_and_divided_among_lanes
     assert found == pytest.approx(OVERHEAD_SECONDS + rounds * of_trial)
 
 
-def test_epochs_that_are_not_scored_predict_nothing(options: Build) -> None:
-    def seconds(**stage: Any) -> float:
-        given = options(concurrent=1, reuse=False)
-        return estimate_seconds(given, single_task(**stage), lambda _config, _name: StepTime(step=0, row=1))
-
-    assert seconds() - seconds(score_every=2) == pytest.approx(3 * 100)
-
-
 def test_trials_of_the_demonstration_are_timed_here_and_not_on_gpus(options: Build) -> None:
     given: SweepOptions = options()
     inputs = read_inputs(given)
@@ -69,14 +61,3 @@ def test_trials_of_the_demonstration_are_timed_here_and_not_on_gpus(options: Bui
     (line,) = describe_time(given, inputs, encoders)
     assert line.startswith("About ")
     assert describe_time(dataclasses.replace(given, gpus_per_worker=1), inputs, encoders) == []
-
-
-def test_durations_are_rounded() -> None:
-    seconds = (41, 100, 12 * 60 + 20, 100 * 60, 30 * 3600)
-    assert [rounded_duration(number) for number in seconds] == [
-        "50 seconds",
-        "2 minutes",
-        "12 minutes",
-        "1.7 hours",
-        "30 hours",
-    ]

@@ -12,7 +12,7 @@ from results.records.trials import write_sweep
 from sweeps.driver.ledger import Ledger, apply_event, open_ledger
 from sweeps.lanes.channel import Event
 from sweeps.tracking import listener
-from sweeps.tracking.listener import Trackers, tracked_sweep, without_folders
+from sweeps.tracking.listener import Trackers, without_folders
 from tests.recorded_trials import report_of
 from tests.sweeps.conftest import MakePlan
 
@@ -98,14 +98,6 @@ def test_process_that_does_not_answer_is_ended(ledger: Ledger, monkeypatch: pyte
     lines = list(open_trackers(ledger, "tensorboard").finish([], is_interrupted=True))
     assert lines[0] == "Waiting for tensorboard ..."
     assert "process has died" in lines[-1]
-
-
-def test_sweep_of_the_same_name_has_other_runs(ledger: Ledger) -> None:
-    folder = ledger.plan.options.folder
-    before = tracked_sweep(folder)
-    write_record(folder, "2026-01-02T12:00:00+00:00")
-    assert tracked_sweep(folder).id != before.id
-    assert (before.name, before.question) == ("sweep", "Which one?")
 
 
 def test_paths_of_this_machine_are_not_passed_on() -> None:

@@ -47,13 +47,6 @@ def test_run_is_found_again_and_ends_with_its_best_scores(client: MlflowClient, 
     assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["config.json"]
 
 
-def test_failed_trial_is_a_failed_run(client: MlflowClient, tmp_path: Path) -> None:
-    tracker, trial = MLflow(tracked_sweep(tmp_path), print), tracked_trial()
-    tracker.begin(trial)
-    tracker.end(trial, "failed", {})
-    assert runs(client)["0003-r0"].info.status == "FAILED"
-
-
 def test_sweep_is_a_run_with_its_files(client: MlflowClient, tmp_path: Path) -> None:
     (tmp_path / "selection.json").write_text("{}")
     MLflow(tracked_sweep(tmp_path), print).finish("0.3 is best.", [tmp_path / "selection.json"])

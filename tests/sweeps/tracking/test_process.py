@@ -75,18 +75,6 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return Recorder()
 
 
-def test_trial_is_begun_logged_by_step_and_ended(tmp_path: Path, recorder: Recorder) -> None:
-    tracked = Tracked(tmp_path, recorder)
-    assert all([tracked.send("begin"), tracked.report(1), tracked.report(2)])
-    assert tracked.send("end", status="complete", values=BEST)
-    assert recorder.calls == [
-        ("begin", "0003-r0"),
-        ("log", "0003-r0", 10, {"dev/overall": 0.1}),
-        ("log", "0003-r0", 20, {"dev/overall": 0.2}),
-        ("end", "0003-r0", "complete", BEST),
-    ]
-
-
 def test_resumed_sweep_continues_the_run_and_repeats_no_point(tmp_path: Path, recorder: Recorder) -> None:
     first = Tracked(tmp_path, recorder)
     first.report(1)
@@ -112,19 +100,6 @@ def test_epoch_that_a_kill_interrupted_is_not_logged_twice(tmp_path: Path, recor
         Tracked(tmp_path, killed).report(1)
     Tracked(tmp_path, recorder).report(1)
     assert (killed.steps(), recorder.steps()) == ([10], [])
-
-
-@pytest.mark.parametrize("num_failures", [1, 2, 5])
-def test_tracker_that_is_down_costs_a_line_and_gets_everything_later(
-    tmp_path: Path, recorder: Recorder, num_failures: int
-) -> None:
-    tracked, recorder.num_failures = Tracked(tmp_path, recorder), num_failures
-    assert all([tracked.send("begin"), tracked.report(1), tracked.send("end", status="complete", values=BEST)])
-    assert [call[0] for call in recorder.calls] == ["begin", "log", "end"]
-    assert tracked.notes == [
-        "recorder fails, and is tried again while the sweep goes on: nobody listens",
-        "recorder works again",
-    ]
 
 
 def test_tracker_that_stays_down_does_not_hold_up_the_end(tmp_path: Path, recorder: Recorder) -> None:

@@ -48,12 +48,6 @@ def test_hparams_show_searched_values_and_the_status(tmp_path: Path) -> None:
     assert (values["replicate"].number_value, values["status"].string_value) == (0, "pruned")
 
 
-def test_answer_is_a_text(tmp_path: Path) -> None:
-    TensorBoard(tracked_sweep(tmp_path), print).finish("Which one?\nNot known.", [])
-    (event,) = read(tmp_path / "tensorboard").Tensors("answer/text_summary")
-    assert event.tensor_proto.string_val[0].decode() == "Which one?\n\nNot known."
-
-
 def test_runs_of_a_sweep_in_a_bucket_are_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tensorboard, "local_path", lambda _folder: None)

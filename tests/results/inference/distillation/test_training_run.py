@@ -35,6 +35,7 @@ def begin(place: Path, space: SearchSpace, *statuses: str) -> None:
         ((), False, ["--space", "{file}", "--storage", "{storage}", "--name", "mine", "--data", "d"]),
         ((), True, ["--space", "{file}", "--storage", "{storage}", "--name", "mine", "--data", "d", "--dry-run"]),
         (("complete", "queued"), False, ["--resume", "{storage}/mine"]),
+        (("complete", "queued"), True, None),
         (("complete", "failed"), False, None),
     ],
 )
