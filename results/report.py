@@ -1,4 +1,4 @@
-"""The command that writes a page about sweeps: `python results/report.py SWEEP [SWEEP ...]`."""
+"""The command that writes the page of a sweep: `python results/report.py SWEEP`."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
-from mtlib.runtime.errors import require, require_once
+from mtlib.runtime.errors import require
 from mtlib.runtime.storage import absolute_location, is_uri, join_location
 from results.records.files import check_output, find_sweep
 
@@ -25,8 +25,6 @@ EXAMPLES = """\
 examples:
   the page of a sweep, ended or still running: SWEEP/report.html, which opens without a network
     python results/report.py ~/multitask-sweeps/NAME
-  several sweeps on one page
-    python results/report.py ~/multitask-sweeps/A ~/multitask-sweeps/B --output ~/page
   its figures as PNG and SVG for a paper, and its tables as CSV, beside it in images/ and tables/
     python results/report.py ~/multitask-sweeps/NAME --images --tables
   with the texts of errors, and of examples on which trials disagree (reads the data again)
@@ -51,32 +49,28 @@ def run_report(arguments: Sequence[str] | None) -> None:
     from results.page.write import (
         IMAGES_FOLDER,
         PAGE_FILE,
-        PAGE_OF_SEVERAL_FILE,
         TABLES_FOLDER,
         build_page,
         write_figures,
         write_page,
         write_tables,
     )
-    from results.sweep import load_sweeps
+    from results.sweep import load_sweep
 
-    home = options.output or options.sweeps[0]
-    page_file = PAGE_FILE if len(options.sweeps) == 1 else PAGE_OF_SEVERAL_FILE
+    home = options.output or options.sweep
     images, tables = Path(home) / IMAGES_FOLDER, Path(home) / TABLES_FOLDER
-    sweeps = load_sweeps(options.sweeps)
-    data_folders = ((sweep.info.get("data") or {}).get("folder") for sweep in sweeps.sweeps)
-    inputs_read = [*options.sweeps, options.data, *data_folders]
-    is_own = home == options.sweeps[0]  # what was there is an earlier page of this sweep
+    sweep = load_sweep(options.sweep)
+    inputs_read = [options.sweep, options.data, (sweep.info.get("data") or {}).get("folder")]
+    is_own = home == options.sweep  # what was there is an earlier page of this sweep
     for output, is_wanted in (
-        (join_location(home, page_file), True),
+        (join_location(home, PAGE_FILE), True),
         (images, options.images),
         (tables, options.tables),
     ):
         if is_wanted:
             check_output("--output", output, inputs_read, overwrite=options.overwrite or is_own)
-    inputs = [page_inputs(options, sweep, name) for sweep, name in zip(sweeps.sweeps, sweeps.names, strict=True)]
-    page = build_page(inputs)
-    show_lines([f"Page: {write_page(home, page, page_file)}"])
+    page = build_page(page_inputs(options, sweep))
+    show_lines([f"Page: {write_page(home, page)}"])
     if options.images:
         show_lines([f"Drawing {counted(len(page.figures), 'figure')} ..."])
         show_lines([f"Images: {write_figures(page, images)} files in {images}"])
@@ -87,13 +81,12 @@ def run_report(arguments: Sequence[str] | None) -> None:
 def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses a command line; ValueError for any mistake in it."""
     options = parse_words(build_parser(), arguments)
-    require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [absolute_location(find_sweep(sweep)) for sweep in options.sweeps]
-    require_once(options.sweeps, "a sweep must be named once")
+    require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
+    options.sweep = absolute_location(find_sweep(options.sweep))
     if options.output is not None:
         options.output = absolute_location(options.output)
         require(not Path(options.output).is_file(), "--output must be a folder", options.output)
-    home = options.output or options.sweeps[0]
+    home = options.output or options.sweep
     for flag in ("--images", "--tables"):
         is_here = flag not in options.given or not is_uri(home)
         require(is_here, f"{flag} must come with --output, a folder on this machine, where SWEEP is a URI", home)
@@ -102,13 +95,15 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "PageInputs":
+def page_inputs(options: argparse.Namespace, sweep: "Sweep") -> "PageInputs":
     """Returns what the page of a sweep is made of; texts only if asked for."""
     from results.page.predictions import texts_reader
     from results.page.write import inputs_of
 
-    inputs = replace(inputs_of(sweep), name=name)
-    return replace(inputs, read_texts=announcing(texts_reader(sweep, options.data), name)) if options.texts else inputs
+    inputs = inputs_of(sweep)
+    if not options.texts:
+        return inputs
+    return replace(inputs, read_texts=announcing(texts_reader(sweep, options.data), sweep.name))
 
 
 def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
@@ -129,12 +124,12 @@ def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
-    usage = "SWEEP [SWEEP ...] [--output DIR] [--images] [--tables] [--texts] [more below]"
-    description = "Writes a page about one sweep or several: answers, training, search, predictions, ensembles, health."
+    usage = "SWEEP [--output DIR] [--images] [--tables] [--texts] [more below]"
+    description = "Writes a page about a sweep: its answer, health, effects, training, predictions, ensembles."
     parser = new_parser("python results/report.py", usage, description, EXAMPLES)
     add = parser.add_argument
-    add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or its URI")
-    add("--output", metavar="DIR", help="folder of the page (default: that of the first SWEEP)")
+    add("sweep", metavar="SWEEP", nargs="?", help="name or folder of a sweep, or its URI")
+    add("--output", metavar="DIR", help="folder of the page (default: SWEEP)")
     add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own page always is")
     add("--images", action="store_true", help="also write each figure as PNG and SVG")
     add("--tables", action="store_true", help="also write each table as CSV")

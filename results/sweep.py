@@ -3,11 +3,10 @@
 import html
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -15,8 +14,8 @@ import pyarrow as pa
 
 from mtlib.config.methods import methods_of_tree
 from mtlib.config.penalties import Penalty
-from mtlib.runtime.errors import first_line, reason_of, require, require_name
-from mtlib.runtime.storage import Location, absolute_location, open_folder
+from mtlib.runtime.errors import reason_of, require_name
+from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.answers.answer import answer_question, needs_early
 from results.answers.effects_table import effects_frame
@@ -359,88 +358,3 @@ def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:
     known = list(frame)
     at = known.index("params")
     return pd.concat([frame, searched], axis=1)[[*known[:at], *names, *known[at + 1 :]]]
-
-
-SWEEP_COLUMN = "sweep"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sweeps:
-    """Several sweeps. Their frames are the single ones below each other, with a first column `sweep`; a column that a
-    sweep does not have is missing in its rows."""
-
-    sweeps: tuple[Sweep, ...]
-    """In the order given, at least one."""
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """What the column `sweep` holds for each: its name, or its path where several have the same name."""
-        counts = Counter(sweep.name for sweep in self.sweeps)
-        return tuple(sweep.name if counts[sweep.name] == 1 else str(sweep.path) for sweep in self.sweeps)
-
-    @cached_property
-    def trials(self) -> pd.DataFrame:
-        """As `Sweep.trials`."""
-        return stack(self, lambda sweep: sweep.trials)
-
-    @cached_property
-    def curves(self) -> pd.DataFrame:
-        """As `Sweep.curves`."""
-        return stack(self, lambda sweep: sweep.curves)
-
-    def ranking(self) -> pd.DataFrame:
-        """As `Sweep.ranking`: each sweep's configurations are compared among themselves only; raises as it does."""
-        return stack(self, Sweep.ranking)
-
-    def effects(self, bases: Mapping[str, Any] | None = None) -> pd.DataFrame:
-        """As `Sweep.effects`; raises as it does.
-
-        Args:
-            bases: as there; for each sweep those count whose key it searched. At least one sweep must have each key.
-        """
-        wanted, searched = bases or {}, set[str]()  # with listed values: a range has no base value
-
-        def effects_of(sweep: Sweep) -> pd.DataFrame:
-            names = {key.name for key in searched_keys(sweep.info, sweep.records) if key.range is None}
-            searched.update(names)
-            return sweep.effects({name: value for name, value in wanted.items() if name in names})
-
-        effects = stack(self, effects_of)
-        for name in wanted:
-            require_name(name, sorted(searched), "searched key")
-        return effects
-
-
-def load_sweeps(paths: Sequence[Location]) -> Sweeps:
-    """Reads several sweeps, as `load_sweep` reads one.
-
-    Args:
-        paths: their folders or URIs of copies, at least one, each once.
-
-    Raises:
-        ValueError: there is none, one is given twice, or one cannot be read; one line says which.
-    """
-    rule = "load_sweeps takes a list of sweeps (load_sweep reads a single one)"
-    require(not isinstance(paths, str | Path), rule, paths)
-    require(len(paths) > 0, "load_sweeps needs at least one sweep", "none")
-    sweeps = tuple(load_sweep(path) for path in paths)
-    for path, number in Counter(absolute_location(sweep.path) for sweep in sweeps).items():
-        require(number == 1, "each sweep must be given once", f"{path} {number} times")
-    return Sweeps(sweeps=sweeps)
-
-
-def stack(sweeps: Sweeps, frame_of: Callable[[Sweep], pd.DataFrame]) -> pd.DataFrame:
-    """Returns the frames of all sweeps, one below the other, with the column `sweep` first.
-
-    Raises:
-        ValueError: as `frame_of`; the line names the sweep.
-    """
-    frames = []
-    for name, sweep in zip(sweeps.names, sweeps.sweeps, strict=True):
-        try:
-            frame = frame_of(sweep)
-        except ValueError as error:
-            raise ValueError(f"sweep {name}: {first_line(error)}") from None
-        labels = pd.Series(name, index=frame.index, dtype="string", name=SWEEP_COLUMN)
-        frames.append(pd.concat([labels, frame], axis=1))
-    return pd.concat(frames, ignore_index=True)

@@ -25,7 +25,6 @@ from results.records.predictions import write_all_predictions
 from results.stats.effects.sweep_effects import SweepEffects
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
-from results.sweep import load_sweeps as load_sweeps
 from search_spaces.published import read_published
 
 EXAMPLES = """\
@@ -47,8 +46,6 @@ in Python:
   sweep = load_sweep("~/multitask-sweeps/NAME")
   sweep.trials, sweep.curves, sweep.predictions(task, "dev")     # pandas data frames
   sweep.ranking(), sweep.effects()                               # likewise
-  several sweeps below each other, with a first column "sweep"
-  load_sweeps([FOLDER, FOLDER]).ranking()
 """
 
 

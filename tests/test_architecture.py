@@ -59,8 +59,6 @@ MOST_ENTRIES = 15
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc", "select", "statistics"}
 ONLY_IN_SWEEPS = {"ray", "optuna"}
-MAY_IMPORT_OPTUNA = ("results.figures.sweep_plots", "results.figures.search_study", "results.figures.search")
-"""Files outside `sweeps` that may, in a function: they need none of its samplers."""
 PRINTS = "mtlib.runtime.console"
 """The file through which everything is printed but data."""
 MAY_USE_RICH = {
@@ -217,8 +215,7 @@ def test_imports_are_absolute_and_without_stars(package: str) -> None:
 @pytest.mark.parametrize("package", [package for package in PACKAGES if package != "sweeps"])
 def test_only_sweeps_imports_ray_or_optuna(package: str) -> None:
     for module in modules_of(package):
-        allowed = {"optuna"} if module in MAY_IMPORT_OPTUNA else set()
-        assert not {name.split(".")[0] for name in imports(module)} & ONLY_IN_SWEEPS - allowed, module
+        assert not {name.split(".")[0] for name in imports(module)} & ONLY_IN_SWEEPS, module
 
 
 @pytest.mark.parametrize("package", [*PACKAGES, "benchmarks"])
@@ -269,8 +266,7 @@ def test_one_file_prints(package: str) -> None:
 
 def test_results_load_without_torch_ray_transformers_or_optuna() -> None:
     for module in modules_of("results"):
-        allowed = {"optuna"} if module in MAY_IMPORT_OPTUNA else set()
-        assert not {name.split(".")[0] for name in imports(module)} & NOT_IN_RESULTS - allowed, module
+        assert not {name.split(".")[0] for name in imports(module)} & NOT_IN_RESULTS, module
         assert not loaded_packages(module) & NOT_IN_RESULTS, module
 
 

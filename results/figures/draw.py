@@ -95,18 +95,12 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
         figure.update_xaxes(**panel.x, **cell)
         figure.update_yaxes(**from_top(panel.y), **cell)
     height = num_rows * (max((panel_height(panel.y) for panel in panels), default=0) + 40) + 60
-    figure.update_layout(height=height, showlegend=has_legend)
-    return adopt(figure, name, title, caption, panels=[panel.title for panel in panels])
-
-
-def adopt(figure: go.Figure, name: str, title: str, caption: str, **more: Any) -> go.Figure:
-    """Gives a figure, perhaps another library's, its name, title, caption, `more` for `layout.meta`, and our look."""
     figure.update_xaxes(AXIS_STYLE)
     figure.update_yaxes(AXIS_STYLE)
     figure.update_layout(
         template="none",
         title=safe(title),
-        meta={"name": name, "title": title, "caption": caption, **more},
+        meta={"name": name, "title": title, "caption": caption, "panels": [panel.title for panel in panels]},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "size": 12, "color": "#6b7280"},
@@ -114,6 +108,8 @@ def adopt(figure: go.Figure, name: str, title: str, caption: str, **more: Any) -
         legend={"orientation": "h", "x": 0, "y": -0.18, "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
         hoverlabel={"align": "left", "namelength": 0, "font": {"family": FONT}},
         hovermode="closest",
+        height=height,
+        showlegend=has_legend,
     )
     return figure
 
@@ -287,20 +283,6 @@ def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], *, nam
         "line": {"width": 0},
         "fillcolor": f"rgba({red},{green},{blue},0.2)",
         "hoverinfo": "skip",
-    }
-
-
-def bars(categories: Sequence[str], values: Sequence[float], hover: Sequence[str]) -> Trace:
-    """Horizontal bars from zero, one for each category, each with a text that hovering shows."""
-    return {
-        "type": "bar",
-        "x": list(values),
-        "y": list(map(safe, categories)),
-        "orientation": "h",
-        "marker": {"color": COLOURS[0]},
-        "text": list(map(safe, hover)),
-        "textposition": "none",
-        "hovertemplate": "%{text}<extra></extra>",
     }
 
 

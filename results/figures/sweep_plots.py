@@ -13,23 +13,20 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.answers.published_differences import EstimateEffects, find_differences
 from results.ensembles.outputs import outputs_of, predictions_of, probabilities_of
-from results.figures import curves, effects, ensembles, predictions, search
+from results.figures import curves, effects, ensembles, predictions
 from results.figures.curves import Training, training_of
 from results.figures.draw import is_empty
-from results.figures.hover import score_title
 from results.figures.predictions import Predicted
-from results.figures.search_study import FEWEST_CONFIGURATIONS, key_importances, search_study
 from results.records.predictions import stack_predictions
 from results.records.selection import read_selection
 from results.records.trials import OVERALL, TrialRecord, require_trial
-from results.stats.effects.searched_keys import SearchedKey, searched_keys
+from results.stats.effects.searched_keys import SearchedKey
 from results.stats.ranking import RankedConfiguration
 from results.stats.trial_scores import Column, TrialScores, scores_at_best_epochs
 from search_spaces.published import read_published
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from optuna import Study
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -90,32 +87,6 @@ class SweepPlots:
         """Norms of each task's gradients in the first steps."""
         return require_points(curves.gradient_norms(self.training))
 
-    def history(self) -> "go.Figure":
-        """Scores of the configurations in the order in which they started, and the best so far."""
-        return require_points(search.history(self.comparable_study(), self.score_title))
-
-    def importance(self) -> "go.Figure":
-        """Returns the share of the scores' variance that each searched key explains."""
-        found = key_importances(self.comparable_study())
-        rule = f"importance needs {FEWEST_CONFIGURATIONS} finished configurations with different scores"
-        require(bool(found), rule, len(self.study.trials))
-        return require_points(search.importance(found))
-
-    def slices(self) -> "go.Figure":
-        """Scores against each searched key."""
-        return require_points(search.slices(self.study, self.score_title))
-
-    def parallel_coordinates(self) -> "go.Figure":
-        """Returns each configuration as a line through its searched values to its score."""
-        study = self.comparable_study()
-        return require_points(search.parallel_coordinates(study, self.score_title, key_importances(study)))
-
-    def rungs(self) -> "go.Figure":
-        """Returns the scores at each rung of a sweep with `--scheduler asha`, and which trials were stopped there."""
-        scheduler = self.info.get("scheduler")
-        require(scheduler == "asha", "rungs must be of a sweep with --scheduler asha", scheduler)
-        return require_points(search.rungs(self.records, self.curve_rows, self.tasks, self.metric))
-
     def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
         """Returns the confusion matrix of a trial on dev, or a scatter plot for a regression.
 
@@ -151,38 +122,6 @@ class SweepPlots:
     def methods(self) -> "go.Figure":
         """Returns the expected score of each selection method, with its 95 % interval, for each task."""
         return require_points(ensembles.selection_methods(read_selection(self.path)))
-
-    @property
-    def metric(self) -> str:
-        """The score that the search maximised: a task, or `overall`."""
-        return str((self.info.get("space") or {}).get("metric", OVERALL))
-
-    @property
-    def score_title(self) -> str:
-        """Its name with its metric."""
-        return score_title(self.metric, self.tasks)
-
-    @property
-    def keys(self) -> list[SearchedKey]:
-        """What was searched."""
-        return searched_keys(self.info, self.records)
-
-    @property
-    def has_comparable_scores(self) -> bool:
-        """Whether the trials' scores can be compared: overall scores of different tasks cannot."""
-        scored = {frozenset(record.best) for record in self.records if self.metric in record.best}
-        return self.metric in self.tasks or len(scored) < 2
-
-    @cached_property
-    def study(self) -> "Study":
-        """The search as a study of Optuna, in memory."""
-        return search_study(self.records, self.keys, self.metric, self.tasks)
-
-    def comparable_study(self) -> "Study":
-        """Returns the study; ValueError if the trials' scores cannot be compared."""
-        rule = "scores must be of the same tasks to be compared"
-        require(self.has_comparable_scores, rule, "overall scores of different tasks")
-        return self.study
 
     @property
     def training(self) -> Training:

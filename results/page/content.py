@@ -76,10 +76,6 @@ class Section:
     """Its anchor."""
     title: str
     blocks: Sequence[Block]
-    level: int = 2
-    """Of its heading: 2, or 3 below the section of a sweep. Headings of its blocks follow."""
-    folder: str = ""
-    """Where the files of its figures and tables are; empty on a page of one sweep."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,17 +85,6 @@ class Page:
     title: str
     subtitle: str
     sections: Sequence[Section] = field(default_factory=tuple)
-
-    @property
-    def contents(self) -> list[tuple[Section, list[Section]]]:
-        """Each section of level 2 with those below it."""
-        contents: list[tuple[Section, list[Section]]] = []
-        for section in self.sections:
-            if section.level == 2:
-                contents.append((section, []))
-            else:
-                contents[-1][1].append(section)
-        return contents
 
     @property
     def figures(self) -> list[go.Figure]:

@@ -87,14 +87,10 @@ def split_panels(figure: go.Figure) -> list[dict[str, Any]]:
     layout, meta = tree["layout"], tree["layout"]["meta"]
     numbers = sorted(int(name[5:] or 1) for name in layout if name.startswith("xaxis"))
     if len(numbers) < 2:
-        panel = own_panel(tree["data"], layout, "")
-        if "panels" not in meta:  # another library's, whose annotations are no titles of panels
-            panel["layout"]["annotations"] = layout.get("annotations", ())
-        return [{"title": "".join(meta.get("panels", ())), **panel}]
+        return [{"title": "".join(meta["panels"]), **own_panel(tree["data"], layout, "")}]
     suffixes = ["" if number == 1 else str(number) for number in numbers]
-    titles = meta.get("panels") or [layout[f"xaxis{suffix}"]["title"]["text"] for suffix in suffixes]
     panels = []
-    for suffix, title in zip(suffixes, titles, strict=False):  # a grid's last places may be empty
+    for suffix, title in zip(suffixes, meta["panels"], strict=False):  # a grid's last places may be empty
         traces = [trace for trace in tree["data"] if trace.get("xaxis", "x") == f"x{suffix}"]
         panels.append({"title": title, **own_panel(traces, layout, suffix)})
     return panels
@@ -103,7 +99,6 @@ def split_panels(figure: go.Figure) -> list[dict[str, Any]]:
 def own_panel(traces: Sequence[dict[str, Any]], layout: Mapping[str, Any], suffix: str) -> dict[str, Any]:
     """Returns the data and layout of the subplot whose axes have this suffix, without title and legend."""
     axes = {f"{name}axis": dict(layout.get(f"{name}axis{suffix}", {})) for name in ("x", "y")}
-    axes["yaxis"].setdefault("title", layout.get("yaxis", {}).get("title", ""))  # of axes that share one
     for own in axes.values():
         shared = ("showticklabels",) if "matches" in own else ()
         for key in (*POSITION_KEYS, *shared):

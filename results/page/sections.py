@@ -19,9 +19,8 @@ from results.answers.ranking_table import (
     ranking_legend,
     score_parts,
 )
-from results.figures import curves, effects, ensembles, predictions, search
+from results.figures import curves, effects, ensembles, predictions
 from results.figures.draw import is_empty
-from results.figures.search_study import FEWEST_CONFIGURATIONS, key_importances
 from results.health.checks import find_problems
 from results.page.content import Block, Findings, Fold, Section, Text, TextTable
 from results.page.predictions import (
@@ -44,11 +43,7 @@ from results.stats.trial_scores import TOTAL, Column
 from results.sweep import Sweep
 
 NOTHING_YET = "There is nothing to show yet."
-DIFFERENT_TASKS = (
-    "Configurations were trained on different tasks, so that their overall scores cannot be compared. History, "
-    "importances and parallel coordinates are left out."
-)
-OPTIONAL = ("published", "search")
+OPTIONAL = ("published",)
 """Sections that a sweep may have nothing for."""
 NUM_RANKED = 30
 """Configurations that the table shows at first."""
@@ -65,13 +60,6 @@ class PageInputs:
     """Why the file of the selection cannot be read; empty: it can, or there is none."""
     read_texts: ReadTexts | None = None
     """None: examples are named by their ids alone."""
-    name: str = ""
-    """Of the sweep on the page; empty: its own name."""
-
-    @property
-    def title(self) -> str:
-        """Of the sweep."""
-        return self.name or self.sweep.name
 
 
 MakeBlocks = Callable[[PageInputs], Iterable[Block]]
@@ -158,8 +146,7 @@ def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
         yield Text(
             paragraphs=[
                 f"Of {len(found.keys)} searched keys, the {len(figures)} whose effect on "
-                f"{title_of(found.metric, sweep.tasks)} could be estimated have a figure of scores by value. Slices of "
-                "all keys are in Search."
+                f"{title_of(found.metric, sweep.tasks)} could be estimated have a figure of scores by value."
             ]
         )
 
@@ -221,34 +208,6 @@ def training_blocks(inputs: PageInputs) -> Iterator[Block]:
     }
     yield from blocks_of_parts(parts)
     yield Fold(title="Penalties and gradient norms", blocks=list(blocks_of_parts(folded)))
-
-
-def search_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """Yields the history of a search, and importance, slices, parallel coordinates and rungs."""
-    sweep, plot = inputs.sweep, inputs.sweep.plot
-    if not plot.has_comparable_scores:
-        yield Text(paragraphs=[DIFFERENT_TASKS])
-    parts: dict[str, MakePart] = {}
-    if sweep.info.get("search") != "grid" and plot.has_comparable_scores:
-        parts["History"] = lambda: [search.history(plot.study, plot.score_title)]
-    if len(plot.keys) > 1:
-        parts["Slices"] = lambda: [search.slices(plot.study, plot.score_title)]
-        if plot.has_comparable_scores:
-            parts["Searched keys"] = lambda: importance_blocks(sweep)
-    if sweep.info.get("scheduler") == "asha":
-        parts["Rungs"] = lambda: [search.rungs(sweep.records, sweep.curves, sweep.tasks, plot.metric)]
-    yield from blocks_of_parts(parts)
-
-
-def importance_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yields how much each key matters, or why that is not known, and parallel coordinates."""
-    importances = key_importances(sweep.plot.study)
-    if importances:
-        yield search.importance(importances)
-    else:
-        rule = f"Importances need {FEWEST_CONFIGURATIONS} finished configurations with different scores."
-        yield Text(paragraphs=[rule])
-    yield search.parallel_coordinates(sweep.plot.study, sweep.plot.score_title, importances)
 
 
 def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -341,7 +300,6 @@ SECTIONS: dict[str, tuple[str, MakeBlocks]] = {
     "effects": ("Effects and ranking", effect_blocks),
     "published": ("Beside published results", lambda inputs: published_blocks(inputs.sweep)),
     "training": ("Training", training_blocks),
-    "search": ("Search", search_blocks),
     "predictions": ("Predictions", prediction_blocks),
     "ensembles": ("Ensembles", ensemble_blocks),
     "reproduce": ("How to reproduce", lambda inputs: reproduction_blocks(inputs.sweep)),

@@ -1,7 +1,5 @@
-"""Makes the page of one sweep, or of several, and writes it, its figures as images, and its tables."""
+"""Makes the page of a sweep, and writes it, its figures as images, and its tables."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +9,7 @@ import plotly.io
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
-from results.page.content import Page, Section, TextTable, unfolded
-from results.page.overview import overview_blocks
+from results.page.content import Page, TextTable, unfolded
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
@@ -21,7 +18,7 @@ from results.records.trials import UNFINISHED, sweep_encoders
 from results.stats.texts import value_text
 from results.sweep import Sweep
 
-PAGE_FILE, PAGE_OF_SEVERAL_FILE = "report.html", "report-of-several.html"
+PAGE_FILE = "report.html"
 IMAGES_FOLDER, TABLES_FOLDER = "images", "tables"
 IMAGE_KINDS, IMAGE_WIDTH = ("png", "svg"), 1000
 """Pixels."""
@@ -37,26 +34,10 @@ def inputs_of(sweep: Sweep) -> PageInputs:
         return PageInputs(sweep=sweep, selection=None, selection_error=reason_of(error))
 
 
-def build_page(sweeps: Sequence[PageInputs]) -> Page:
-    """Returns the page of one sweep, or of several with an overview before them.
-
-    Args:
-        sweeps: at least one.
-    """
-    if len(sweeps) == 1:
-        inputs = sweeps[0]
-        subtitle = subtitle_of(inputs.sweep)
-        return Page(title=f"Sweep {inputs.title}", subtitle=subtitle, sections=sweep_sections(inputs))
-    sections = [Section(name="overview", title="Overview", blocks=list(overview_blocks(sweeps)))]
-    for number, inputs in enumerate(sweeps, 1):
-        anchor = f"sweep-{number}"
-        sections.append(Section(name=anchor, title=f"Sweep {inputs.title}", blocks=[]))
-        sections += [
-            replace(section, name=f"{anchor}-{section.name}", level=3, folder=anchor)
-            for section in sweep_sections(inputs)
-        ]
-    subtitle = ", ".join(f"sweep-{number} {inputs.title}" for number, inputs in enumerate(sweeps, 1))
-    return Page(title=f"{len(sweeps)} sweeps", subtitle=subtitle, sections=sections)
+def build_page(inputs: PageInputs) -> Page:
+    """Returns the page of a sweep."""
+    sweep = inputs.sweep
+    return Page(title=f"Sweep {sweep.name}", subtitle=subtitle_of(sweep), sections=sweep_sections(inputs))
 
 
 def subtitle_of(sweep: Sweep) -> str:
@@ -77,7 +58,7 @@ def write_page(folder: Location, page: Page, file_name: str = PAGE_FILE) -> str:
 
 def write_sweep_page(sweep: Sweep) -> str:
     """Makes a sweep's page from its records alone and writes it into its folder; returns its path."""
-    return write_page(sweep.path, build_page([inputs_of(sweep)]))
+    return write_page(sweep.path, build_page(inputs_of(sweep)))
 
 
 def write_figures(page: Page, folder: Path) -> int:
@@ -86,20 +67,18 @@ def write_figures(page: Page, folder: Path) -> int:
     All are written by one browser: starting one for each file takes ten times as long.
 
     Args:
-        page: its sections say in which folders the files are.
         folder: is made if it is missing.
 
     Raises:
         ValueError: Plotly cannot write images: kaleido, or a Chrome or Chromium, is missing.
     """
     figures, files = list[go.Figure](), list[Path]()
-    for section in page.sections:
-        (folder / section.folder).mkdir(parents=True, exist_ok=True)
-        for figure in (block for block in unfolded(section.blocks) if isinstance(block, go.Figure)):
-            on_white = go.Figure(figure).update_layout(paper_bgcolor="white")
-            for kind in IMAGE_KINDS:
-                figures.append(on_white)
-                files.append(folder / section.folder / f"{figure.layout.meta['name']}.{kind}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure in page.figures:
+        on_white = go.Figure(figure).update_layout(paper_bgcolor="white")
+        for kind in IMAGE_KINDS:
+            figures.append(on_white)
+            files.append(folder / f"{figure.layout.meta['name']}.{kind}")
     try:
         plotly.io.write_images(figures, files, width=IMAGE_WIDTH, scale=2)
     except (ValueError, RuntimeError) as error:
@@ -111,11 +90,11 @@ def write_figures(page: Page, folder: Path) -> int:
 def write_tables(page: Page, folder: Path) -> int:
     """Writes each table of a page as CSV, its numbers rather than its texts; returns how many files there are."""
     written = 0
+    folder.mkdir(parents=True, exist_ok=True)
     for section in page.sections:
         for block in unfolded(section.blocks):
             if isinstance(block, TextTable):
-                (folder / section.folder).mkdir(parents=True, exist_ok=True)
                 frame = pd.DataFrame(block.rows, columns=list(block.columns)) if block.frame is None else block.frame
-                frame.to_csv(folder / section.folder / f"{block.name}.csv", index=False)
+                frame.to_csv(folder / f"{block.name}.csv", index=False)
                 written += 1
     return written

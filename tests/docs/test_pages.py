@@ -30,7 +30,6 @@ from mtlib.runtime.command_line import parse_words
 from mtlib.tasks import TASKS
 from results.distil import build_parser as build_distil_parser
 from results.ensembles.methods import COMMAND_LINE_METHODS
-from results.page.write import PAGE_OF_SEVERAL_FILE
 from results.predict import build_parser as build_predict_parser
 from search_spaces.domain import expand_stages, expand_tasks
 from search_spaces.presets import general
@@ -310,7 +309,3 @@ def test_the_page_of_the_configuration_has_every_key_as_it_is_now() -> None:
     """After a change of a field: `python docs/reference/generated_blocks.py`."""
     text = (DOCS / "reference" / "configuration.md").read_text()
     assert pages_hook().with_keys(text) == text
-
-
-def test_page_of_several_sweeps_is_named() -> None:
-    assert f"`{PAGE_OF_SEVERAL_FILE}`" in (DOCS / "report.md").read_text()

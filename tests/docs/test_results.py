@@ -20,7 +20,7 @@ from results.figures.sweep_plots import SweepPlots
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import OVERALL, write_sweep
-from results.sweep import Sweep, load_sweep, load_sweeps
+from results.sweep import Sweep, load_sweep
 from tests.method_tables import TERMS
 from tests.results.conftest import build_record, build_report
 from tests.scripts import ROOT
@@ -147,18 +147,6 @@ def test_columns_of_a_configuration_without_a_score_have_the_documented_types(tm
     assert frame["best_epoch"].isna().tolist() == [False, False, False, True]
 
 
-def test_frames_of_several_sweeps_have_a_column_more(sweeps_folder: Path) -> None:
-    sweeps = load_sweeps([sweeps_folder / "NAME", sweeps_folder / "OTHER"])
-    frames = {"sweep.trials": sweeps.trials, "sweep.curves": sweeps.curves}
-    frames |= {"sweep.ranking()": sweeps.ranking(), "sweep.effects()": sweeps.effects()}
-    assert "first column\nis `sweep` (`string`)" in PAGE
-    for title, frame in frames.items():
-        assert (next(iter(frame)), str(frame["sweep"].dtype)) == ("sweep", "string")
-        rest = frame.drop(columns="sweep")
-        documented = documented_types(title, rest)
-        assert actual_types(rest, documented) == documented
-
-
 def test_every_metric_of_the_curves_is_documented(sweeps_folder: Path) -> None:
     table = PAGE.partition("| metric | split | meaning |\n")[2].partition("\n\n")[0]
     rows = [(names, splits) for names, splits in re.findall(r"^\| (`.+?) \| (.+?) \|", table, re.MULTILINE)]
@@ -175,7 +163,7 @@ def test_every_figure_is_listed_with_its_arguments() -> None:
     found = {name: inspect.signature(method) for name, method in inspect.getmembers(SweepPlots, inspect.isfunction)}
     figures = {name: own for name, own in found.items() if own.return_annotation == "go.Figure"}
     public = {name for name in found if not name.startswith("_")}
-    assert public - set(figures) == {"predicted", "dev_scores", "comparable_study", "require_score"}
+    assert public - set(figures) == {"predicted", "dev_scores", "require_score"}
     expected = {f"{name}({', '.join(list(own.parameters)[1:])})" for name, own in figures.items()}
     listed = re.findall(r"^\| `(.+?)` \| .+ \|$", table, re.MULTILINE)
     assert sorted(listed) == sorted(expected)
@@ -190,16 +178,12 @@ def test_code_runs_and_gives_the_tables_that_it_promises(sweeps_folder: Path) ->
                 values.append(eval(compile(ast.Expression(statement.value), "results.md", "eval"), names))
             else:
                 exec(compile(ast.Module([statement], []), "results.md", "exec"), names)
-    table, by_row, by_column, effects, *figures, speed = values
+    table, effects, *figures, speed = values
     assert [type(figure) for figure in figures] == [go.Figure] * 2
     columns = ["sst_train", "sst_dev", "qqp_dev", "sts_dev", "overall", "best_epoch"]
     assert (list(table.index), list(table)) == (list(WEIGHTS), columns)
     ranking = load_sweep(sweeps_folder / "NAME").ranking().set_index(KEY)[columns].sort_index()
     pd.testing.assert_frame_equal(table, ranking.round(3), check_names=False)
-    assert list(by_row.index) == [(name, weight) for name in ("NAME", "OTHER") for weight in WEIGHTS]
-    pd.testing.assert_frame_equal(by_row.xs("OTHER"), table)
-    assert list(by_column) == ["NAME", "OTHER"]
-    assert by_column["NAME"].tolist() == table["overall"].tolist()
     assert effects["mean"].round(3)["overall"].tolist() == table["overall"].tolist()
     assert effects["difference", "sst"][1.0] == pytest.approx(effects["mean", "sst"][1.0] - effects["mean", "sst"][0.0])
     assert set(speed) == {sum(TOKENS_OF_AN_EPOCH.values()) / 2}, "two seconds an epoch"

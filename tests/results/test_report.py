@@ -58,19 +58,11 @@ def test_pages_of_others_are_overwritten_on_request_only(
         assert "--output must not overwrite what is read, " in capsys.readouterr().err
 
 
-def test_several_sweeps_share_a_page(folder: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other" / "mine"
-    write_recorded_sweep(other, weights=(0.3,))
-    assert main([str(folder), str(other)]) == 0
-    assert f"Sweep {other}" in (folder / "report-of-several.html").read_text()  # both are called mine
-
-
 @pytest.mark.parametrize(
     ("words", "error"),
     [
         ([], "SWEEP must name the folder of a sweep"),
         (["MISSING"], "is no sweep folder"),
-        (["MINE", "MINE"], "a sweep must be named once"),
         (["MINE", "--data", "x"], "--data must come with --texts"),
         (["MINE", "--image"], "--images"),
         (["file:///MINE", "--images"], "--images must come with --output"),

@@ -34,7 +34,7 @@ from results.selection.cross_fitting import cross_fit
 from results.selection.report import render_selection
 from results.selection.select_all import SelectionRequest, select_from
 from results.stats.resampling import Floats, bootstrap_scores
-from results.sweep import Sweep, Sweeps, load_sweep, load_sweeps
+from results.sweep import Sweep, load_sweep
 from tests.driver_files import write_driver
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
@@ -71,8 +71,6 @@ def test_epochs_of_an_unknown_trial_are_left_out_with_a_warning(sweep_folder: Pa
 def test_name_is_that_of_a_sweep_in_the_default_storage(sweep_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("results.records.files.DEFAULT_STORAGE", str(sweep_folder.parent))
     assert len(load_sweep(sweep_folder.name).trials) == 3
-    same = f"each sweep must be given once, got {sweep_folder} 2 times"
-    assert one_line_error(load_sweeps, (sweep_folder, sweep_folder.name)) == same
 
 
 def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:
@@ -293,72 +291,6 @@ def write(
         return path
 
     return build
-
-
-def frames_of(sweeps: Sweeps) -> dict[str, pd.DataFrame]:
-    return {"trials": sweeps.trials, "curves": sweeps.curves, "ranking": sweeps.ranking()}
-
-
-def test_frames_are_those_of_the_sweeps_with_their_names_in_front(sweep_folder: Path) -> None:
-    record_search(sweep_folder)
-    stop_last_trial(sweep_folder, "complete")
-    one = load_sweep(sweep_folder)
-    both = Sweeps(sweeps=(one, replace(one, info={**one.info, "name": "again"})))
-    single = {"trials": one.trials, "curves": one.curves, "ranking": one.ranking(), "effects": one.effects()}
-    for title, frame in {**frames_of(both), "effects": both.effects()}.items():
-        assert str(frame["sweep"].dtype) == "string"
-        assert list(frame["sweep"]) == ["mine"] * len(single[title]) + ["again"] * len(single[title])
-        assert list(frame) == ["sweep", *single[title]]
-        assert list(frame.index) == list(range(len(frame)))
-        for name in ("mine", "again"):
-            own = frame[frame["sweep"] == name].drop(columns="sweep").reset_index(drop=True)
-            pd.testing.assert_frame_equal(own, single[title])
-
-
-def test_base_value_of_a_key_counts_for_the_sweeps_that_searched_it(sweep_folder: Path) -> None:
-    record_search(sweep_folder)
-    stop_last_trial(sweep_folder, "complete")
-    one = load_sweep(sweep_folder)
-    text = json.dumps(one.info).replace("smart", "simcse")
-    records = tuple(replace(record, params={"simcse.weight": record.params["smart.weight"]}) for record in one.records)
-    both = Sweeps(sweeps=(one, replace(one, info={**json.loads(text), "name": "again"}, records=records)))
-    found = both.effects({"smart.weight": 1.0}).query("is_base == True and task == 'overall'")
-    assert dict(zip(found["key"], found["value"], strict=True)) == {"smart.weight": 1.0, "simcse.weight": 0.5}
-    with pytest.raises(ValueError, match=r"searched key.*pals\.size"):
-        both.effects({"pals.size": 0})
-
-
-def test_sweep_without_trials_changes_no_type(sweep_folder: Path, tmp_path: Path) -> None:
-    write_sweep(tmp_path / "new", {"name": "new"})
-    found = frames_of(load_sweeps([sweep_folder, tmp_path / "new"]))
-    for title, frame in frames_of(load_sweeps([sweep_folder])).items():
-        pd.testing.assert_frame_equal(found[title], frame)
-
-
-def test_columns_that_some_sweeps_lack_are_missing_there(write: Write) -> None:
-    sweeps = load_sweeps([write("a", "same", "x.one"), write("b", "same", "x.two", ("sst",))])
-    trials = sweeps.trials
-    assert trials["sweep"].tolist() == list(sweeps.names) == [str(sweep.path) for sweep in sweeps.sweeps]
-    assert trials["x.one"].isna().tolist() == [False, True]
-    assert trials["best_sts"].isna().tolist() == [False, True]
-    assert trials["trial"].dtype == sweeps.sweeps[0].trials["trial"].dtype
-
-
-def test_wrong_sweeps_are_refused_with_one_line(sweep_folder: Path, tmp_path: Path) -> None:
-    for paths, line in {
-        (): "load_sweeps needs at least one sweep, got none",
-        (sweep_folder, f"{sweep_folder}/"): f"each sweep must be given once, got {sweep_folder} 2 times",
-        (sweep_folder, tmp_path / "none"): f"{tmp_path / 'none'} is no sweep folder: it does not exist",
-    }.items():
-        assert one_line_error(load_sweeps, paths) == line
-    of_one = one_line_error(load_sweeps, sweep_folder)  # type: ignore[arg-type]
-    assert of_one.startswith("load_sweeps takes a list of sweeps")
-
-
-def test_an_error_of_one_sweep_names_it(sweep_folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"^sweep example: .*sweep\.json") as caught:
-        load_sweeps([sweep_folder]).effects()
-    assert "\n" not in str(caught.value)
 
 
 def pruned_search(folder: Path) -> None:

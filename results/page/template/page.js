@@ -34,11 +34,6 @@
   );
   plots.forEach((plot) => observer.observe(plot));
 
-  // A list of contents that is open closes when one of its entries is chosen.
-  document.querySelectorAll("nav details").forEach((list) => {
-    list.addEventListener("click", (event) => { if (event.target.closest("a")) list.open = false; });
-  });
-
   // A press on an entry of a legend hides or shows its marks in all panels of the chart.
   document.querySelectorAll(".legend button").forEach((button) => {
     button.addEventListener("click", () => {

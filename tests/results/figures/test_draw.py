@@ -15,7 +15,6 @@ from results.figures.draw import (
     Panel,
     axis,
     band,
-    bars,
     figure_of,
     heatmap,
     is_empty,
@@ -42,7 +41,6 @@ def figure_with(text: str) -> go.Figure:
         [
             Panel(text, plain, plain, [line, band([1, 2], [0, 1], [2, 3], name=text)]),
             Panel(text, plain, categories, [series([1], [text], name=text)]),
-            Panel(text, categories, plain, [bars(names, [1, 2], names)]),
             Panel(text, categories, categories, [heatmap(names, names, [[0, 1]] * 2, grid, grid)]),
         ],
     )

@@ -32,7 +32,7 @@ MOST_MEGABYTES = 3
 """Of a page besides Plotly."""
 LOCAL = ("file:", "data:", "blob:")
 MANY_KEYS = [f"optimizer.group_{number}.learning_rate" for number in range(12)]
-MakeInputs = Callable[[Path], list[PageInputs]]
+MakeInputs = Callable[[Path], PageInputs]
 
 DRAW_ALL = """
 async () => {
@@ -110,35 +110,27 @@ def with_selection(sweep: Sweep) -> PageInputs:
     return inputs_of(sweep)
 
 
-def whole(folder: Path) -> list[PageInputs]:
+def whole(folder: Path) -> PageInputs:
     """A sweep with everything: replicates, penalties, a published table, ensembles, texts."""
     inputs = with_selection(write_recorded_sweep(folder / "mine", num_replicates=3, num_epochs=3, terms=TERMS))
     read_texts = partial(texts_of_ids, texts=("a text of some length", "and another"))
-    return [replace(inputs, read_texts=read_texts)]
+    return replace(inputs, read_texts=read_texts)
 
 
 def texts_of_ids(_: str, ids: Sequence[str], texts: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [texts] * len(ids)
 
 
-def hostile(folder: Path) -> list[PageInputs]:
+def hostile(folder: Path) -> PageInputs:
     """Markup in every name and text."""
     space = {**sweep_info("mine")["space"], "question": HOSTILE}
     sweep = write_recorded_sweep(folder / "mine", space=space, command=HOSTILE)
     titled = {name: replace(task, title=f"{task.title} {HOSTILE}") for name, task in TASKS.items()}
     sweep.__dict__["tasks"] = titled
-    return [replace(inputs_of(sweep), name=HOSTILE, read_texts=partial(texts_of_ids, texts=(HOSTILE, HOSTILE)))]
+    return replace(inputs_of(sweep), read_texts=partial(texts_of_ids, texts=(HOSTILE, HOSTILE)))
 
 
-def several(folder: Path) -> list[PageInputs]:
-    """Two sweeps, the second of one trial of one epoch."""
-    return [
-        *whole(folder / "a"),
-        inputs_of(write_recorded_sweep(folder / "b", weights=(0.3,), num_replicates=1, num_epochs=1)),
-    ]
-
-
-def large(folder: Path) -> list[PageInputs]:
+def large(folder: Path) -> PageInputs:
     """200 trials of a random search over two ranges, a third of them pruned."""
     ranges = [
         [name, {"Float": {"low": 0.0, "high": 3.0, "log": False}}] for name in ("smart.weight", "smart.step_size")
@@ -157,10 +149,10 @@ def large(folder: Path) -> list[PageInputs]:
         for report in reports:
             write_epoch(folder / "mine", record.trial_id, report)
     write_trials(folder / "mine", records, tuple(TASKS))
-    return [inputs_of(load_sweep(folder / "mine"))]
+    return inputs_of(load_sweep(folder / "mine"))
 
 
-def many_keys(folder: Path) -> list[PageInputs]:
+def many_keys(folder: Path) -> PageInputs:
     """A random search over 12 keys by an RMSE, whose trials successive halving stopped after one or three epochs."""
     ranges = [[name, {"Float": {"low": 0.0, "high": 1.0, "log": False}}] for name in MANY_KEYS]
     grid: list[tuple[str, list[str]]] = [
@@ -182,10 +174,10 @@ def many_keys(folder: Path) -> list[PageInputs]:
         for report in reports:
             write_epoch(folder / "mine", records[-1].trial_id, report)
     write_trials(folder / "mine", records, tuple(TASKS))
-    return [inputs_of(load_sweep(folder / "mine"))]
+    return inputs_of(load_sweep(folder / "mine"))
 
 
-MAKES = (whole, hostile, several, large, many_keys)
+MAKES = (whole, hostile, large, many_keys)
 
 
 @pytest.fixture(scope="module")

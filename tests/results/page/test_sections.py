@@ -10,7 +10,6 @@ import pytest
 from mtlib.tasks import TASKS
 from results.page.content import Block, Fold, Text, unfolded
 from results.page.sections import (
-    DIFFERENT_TASKS,
     SECTIONS,
     PageInputs,
     held_out_table,
@@ -24,7 +23,6 @@ from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.stats.trial_scores import TOTAL
 from results.sweep import Sweep, load_sweep
-from tests.one_line_error import one_line_error
 from tests.results.figures.conftest import panels_of
 from tests.results.page.recorded_sweep import (
     figure_named,
@@ -59,7 +57,7 @@ def texts_of(blocks: list[Block]) -> str:
 def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
     names = names_of(sweep, selection=selection_of_two(sweep))
-    assert list(names) == [name for name in SECTIONS if name != "search"], "a grid of one key has no search"
+    assert list(names) == list(SECTIONS)
     assert names["effects"] == ["effects-smart-weight", "scores-smart-weight", "ranking"]
     assert names["training"] == ["learning-curves", "losses", "penalties", "gradient-norms"]
     assert {"confusion-sst", "reliability-qqp", "scatter-sts", "disagreement-sst"} <= set(names["predictions"])
@@ -112,7 +110,6 @@ def test_lost_curves_are_not_a_sweep_that_has_just_begun(tmp_path: Path) -> None
 
 def test_records_of_another_version_leave_the_rest(recorded_sweep: Sweep) -> None:
     old = replace(recorded_sweep, info={"name": "old"})
-    assert "This part could not be made: sweep.json must record" in texts_of(blocks_of("search", old))
     assert shown_names(blocks_of("training", old))[0] == "learning-curves"
     records = tuple(replace(record, config='{"of": "another version"}') for record in recorded_sweep.records)
     names = shown_names(blocks_of("published", replace(recorded_sweep, records=records)))
@@ -175,42 +172,6 @@ def test_hard_examples_are_folded_and_errors_have_texts_where_these_are_read(rec
         folds = [block for block in blocks_of("predictions", recorded_sweep, **given) if isinstance(block, Fold)]
         assert [fold.title for fold in folds] == [f"Hard examples of {task.title}" for task in TASKS.values()]
         assert shown_names(folds[0].blocks) == ["disagreement-sst", *names]
-
-
-def test_rungs_are_those_of_successive_halving(recorded_sweep: Sweep) -> None:
-    assert blocks_of("search", recorded_sweep) == []
-    asha = replace(recorded_sweep, info={**recorded_sweep.info, "scheduler": "asha"})
-    assert "rungs" in shown_names(blocks_of("search", asha))
-
-
-def of_two_keys(sweep: Sweep) -> Sweep:
-    """The sweep as a grid of the weight and a seed."""
-    space = {**sweep_info("mine")["space"], "grid": [["smart.weight", [0.0, 0.3, 1.0]], ["seed", [0, 1]]]}
-    records = tuple(
-        replace(record, number=number, replicate=0, params={**record.params, "seed": record.replicate})
-        for number, record in enumerate(sweep.records)
-    )
-    return replace(sweep, info={**sweep.info, "space": space}, records=records)
-
-
-def test_several_keys_have_importances_slices_and_parallel_coordinates(recorded_sweep: Sweep) -> None:
-    sweep = of_two_keys(recorded_sweep)
-    search = blocks_of("search", sweep)
-    assert shown_names(search) == ["slices", "parallel-coordinates"]
-    assert "Importances need" in texts_of(search)
-    random = replace(sweep, info={**sweep.info, "search": "random"})
-    assert shown_names(blocks_of("search", random))[0] == "history"
-
-
-def test_configurations_of_different_tasks_are_not_compared(recorded_sweep: Sweep) -> None:
-    sweep = of_two_keys(recorded_sweep)
-    first, *others = sweep.records
-    other = replace(sweep, records=(replace(first, best={"sst": 0.5, "overall": 0.5}), *others))
-    search = blocks_of("search", other)
-    assert texts_of(search) == DIFFERENT_TASKS
-    assert shown_names(search) == ["slices"]
-    for draw in (other.plot.importance, other.plot.parallel_coordinates):
-        assert one_line_error(draw).startswith("scores must be of the same tasks to be compared")
 
 
 def test_held_out_scores_stand_beside_the_expected_ones() -> None:

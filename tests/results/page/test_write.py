@@ -1,4 +1,4 @@
-"""A page is written with its images and tables, for one sweep and for several."""
+"""A page is written with its images and tables."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from results.page.sections import SECTIONS
 from results.page.write import (
     PAGE_FILE,
     build_page,
@@ -43,7 +42,7 @@ def test_real_data_are_named_without_a_warning(recorded_sweep: Sweep) -> None:
 
 
 def test_page_is_written_behind_a_uri(recorded_sweep: Sweep, tmp_path: Path) -> None:
-    page = build_page([inputs_of(recorded_sweep)])
+    page = build_page(inputs_of(recorded_sweep))
     assert write_page(f"file://{tmp_path}/copy/", page) == f"file://{tmp_path}/copy/{PAGE_FILE}"
     assert (tmp_path / "copy" / PAGE_FILE).is_file()
 
@@ -59,32 +58,10 @@ def test_selection_is_shown_if_there_is_one_that_can_be_read(tmp_path: Path) -> 
     assert SELECTION_FILE in damaged.selection_error
 
 
-def test_several_sweeps_have_an_overview_and_sections_of_their_own(tmp_path: Path) -> None:
-    found = [inputs_of(write_recorded_sweep(tmp_path / name, weights=(0.3,))) for name in ("first", "second")]
-    page = build_page(found)
-    assert page.title == "2 sweeps"
-    names = [section.name for section in page.sections]
-    assert names[0] == "overview"
-    assert names.count("sweep-2-answer") == 1
-    assert len(set(names)) == len(names) == 1 + 2 * len(SECTIONS), "a grid of one key has no search"
-    assert {section.level for section in page.sections} == {2, 3}
-
-
-def test_images_and_tables_of_several_sweeps_are_in_folders(tmp_path: Path) -> None:
-    found = [inputs_of(write_recorded_sweep(tmp_path / name, weights=(0.3, 1.0))) for name in ("first", "second")]
-    page = build_page([replace(inputs, name=name) for inputs, name in zip(found, "ab", strict=True)])
-    count = write_tables(page, tmp_path / "tables")
-    assert (tmp_path / "tables" / "sweeps.csv").is_file()
-    assert count == len(list((tmp_path / "tables").rglob("*.csv")))
-    for place in (1, 2):
-        frame = pd.read_csv(tmp_path / "tables" / f"sweep-{place}" / "ranking.csv")
-        assert frame["number"].tolist() == found[place - 1].sweep.ranking()["number"].tolist()
-
-
 def test_tables_hold_numbers_rather_than_what_is_shown(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     write_selection(sweep.path, selection_of_two(sweep))
-    write_tables(build_page([inputs_of(sweep)]), tmp_path / "tables")
+    write_tables(build_page(inputs_of(sweep)), tmp_path / "tables")
     read = {
         path.stem: pd.read_csv(path, na_values=[""], keep_default_na=False) for path in (tmp_path / "tables").iterdir()
     }
@@ -99,7 +76,7 @@ def test_each_figure_becomes_a_png_and_an_svg(
 ) -> None:
     written: list[str] = []
     monkeypatch.setattr("plotly.io.write_images", lambda _, paths, **__: written.extend(path.name for path in paths))
-    page = build_page([inputs_of(recorded_sweep)])
+    page = build_page(inputs_of(recorded_sweep))
     count = write_figures(page, tmp_path / "images")
     names = [figure.layout.meta["name"] for figure in page.figures]
     assert written == [f"{name}.{kind}" for name in names for kind in ("png", "svg")]
@@ -120,14 +97,14 @@ def test_missing_browser_is_one_line(
         raise RuntimeError(message)
 
     monkeypatch.setattr("plotly.io.write_images", fail)
-    page = build_page([inputs_of(recorded_sweep)])
+    page = build_page(inputs_of(recorded_sweep))
     assert one_line_error(write_figures, page, tmp_path).endswith(f"and a Chrome or Chromium{end}")
 
 
 @pytest.mark.slow
 def test_kaleido_draws_figures_as_png_and_svg(recorded_sweep: Sweep, tmp_path: Path) -> None:
     """Needs a Chrome or Chromium."""
-    page = build_page([inputs_of(recorded_sweep)])
+    page = build_page(inputs_of(recorded_sweep))
     assert write_figures(page, tmp_path) == 2 * len(page.figures)
     assert "Learning curves" in next(tmp_path.rglob("learning-curves.svg")).read_text()
     assert next(tmp_path.rglob("learning-curves.png")).read_bytes().startswith(b"\x89PNG")
