@@ -13,15 +13,12 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped, write_data
 from mtlib.runtime.errors import reason_of, require
-from mtlib.runtime.storage import local_path
 from results.answers.effects_table import render_differences, render_effects
 from results.answers.next_commands import resume_command
 from results.answers.published_differences import find_differences
 from results.answers.ranking_table import render_ranking
 from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
-from results.records.files import check_output
-from results.records.predictions import write_all_predictions
 from results.stats.effects.sweep_effects import SweepEffects
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
@@ -36,8 +33,6 @@ examples:
     python results/table.py ~/multitask-sweeps/NAME --effects
   differences from another value than the base configuration's
     python results/table.py ~/multitask-sweeps/NAME --effects --base smart.weight=0.45
-  every prediction of every trial, epoch, task and split, as one Parquet file for other programs
-    python results/table.py ~/multitask-sweeps/NAME --predictions all.parquet
   how many replicates would find a difference of .01
     python results/table.py ~/multitask-sweeps/NAME --difference 0.01
 
@@ -106,26 +101,10 @@ def run_table(arguments: Sequence[str] | None) -> None:
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)
     require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
-    require(
-        options.predictions is None or not (options.csv or options.effects),
-        "--predictions must not be given with --csv or --effects",
-        options.predictions,
-    )
-    require(
-        options.predictions is not None or not options.overwrite, "--overwrite must come with --predictions", "alone"
-    )
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
     sweep = load_sweep(options.sweep)
-    if options.predictions is not None:
-        path = Path(options.predictions).expanduser().absolute()
-        check_output("--predictions", path, (sweep.path,), overwrite=options.overwrite)
-        folder = local_path(sweep.path)
-        is_inside = folder is not None and path.resolve().is_relative_to(folder.resolve())
-        require(not is_inside, "--predictions must not be in the folder of the sweep that it reads", path)
-        require(path.suffix == ".parquet", "--predictions must be named .parquet, as that is what it holds", path.name)
-        show_lines([f"Written: {path}, {write_all_predictions(sweep.path, path):,} rows"])
-    elif options.csv:
+    if options.csv:
         frame = sweep.effects(bases) if options.effects else sweep.ranking()
         write_data(frame.to_csv(index=False))
     elif options.effects:
@@ -137,7 +116,7 @@ def run_table(arguments: Sequence[str] | None) -> None:
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
     usage, description = (
-        "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv] [--predictions FILE]",
+        "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv]",
         "Prints the answer and ranking of a sweep, ended or running.",
     )
     parser = new_parser("python results/table.py", usage, description, EXAMPLES)
@@ -151,9 +130,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--base", metavar="KEY=VALUE", action="append", default=[], help=base_help)
     difference_help = "state how many replicates would find a true difference of X"
     parser.add_argument("--difference", type=number, metavar="X", help=difference_help)
-    predictions_help = "write the predictions of all trials, epochs, tasks and splits as one Parquet file"
-    parser.add_argument("--predictions", metavar="FILE", help=predictions_help)
-    parser.add_argument("--overwrite", action="store_true", help="with --predictions: replace FILE")
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
     return parser
 

@@ -1,6 +1,6 @@
 """Figures of selections: what methods and ensembles are expected to score."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
@@ -8,7 +8,6 @@ from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task
 from results.ensembles.methods import title_of_method
 from results.figures.draw import Panel, Trace, axis, figure_of, series
-from results.figures.hover import score_title
 from results.records.selection import MethodScore, Selection, TaskSelection
 
 
@@ -63,34 +62,3 @@ def expected_series(task: Task, names: Sequence[str], scores: Sequence[MethodSco
 def expected_text(task: Task, score: MethodScore) -> str:
     """Returns an expected score with its interval."""
     return f"expected {task.value_of(score.cross_fitted):.3f} ({task.bounds_text(score.interval)})"
-
-
-def expected_scores(selections: Mapping[str, Selection]) -> go.Figure:
-    """Returns the expected scores of the selected ensembles of several sweeps, with their 95 % intervals.
-
-    Args:
-        selections: by the name of the sweep.
-
-    Returns:
-        A panel for each task and metric: sweeps may score a task of the same name by different ones.
-    """
-    by_metric: dict[tuple[str, str], dict[str, MethodScore]] = {}
-    definitions: dict[tuple[str, str], Task] = {}
-    for sweep, selection in selections.items():
-        for name, chosen in selection.tasks.items():
-            task = selection.definitions[name]
-            by_metric.setdefault((name, task.metric), {})[sweep] = chosen.score
-            definitions.setdefault((name, task.metric), task)
-    panels = []
-    for (name, metric), scores in by_metric.items():
-        task = definitions[name, metric]
-        hover = [f"{sweep}\n{expected_text(task, score)}" for sweep, score in scores.items()]
-        trace = expected_series(task, list(scores), list(scores.values()), hover)
-        x, y = axis(task.metric_entry.title), axis(categories=list(scores))
-        panels.append(Panel(score_title(name, {name: task}), x, y, [trace]))
-    return figure_of(
-        name="expected-scores",
-        title="Expected scores of the ensembles",
-        caption="Cross-fitted scores of each sweep's selected ensembles, with their 95 % intervals.",
-        panels=panels,
-    )

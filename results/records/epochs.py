@@ -148,13 +148,6 @@ def read_part(root: fs.SubTreeFileSystem, trial: str, epoch: int, task: str, spl
         return None
 
 
-def read_parts(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> Iterator[tuple[tuple[str, str], pa.Table]]:
-    """Task and split of each part of an epoch, and its predictions, as `PREDICTIONS`; raises as `open_epoch`."""
-    with open_epoch(root, epoch_path(trial, epoch)) as (file, found):
-        for number, part in enumerate(found.parts):
-            yield part, with_place(file.read_row_group(number), trial, epoch)
-
-
 def with_place(table: pa.Table, trial: str, epoch: int) -> pa.Table:
     """Rows of an epoch's file with their trial and epoch, which its place says."""
     names = pa.repeat(pa.scalar(trial, pa.string()), table.num_rows)

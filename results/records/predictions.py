@@ -1,7 +1,6 @@
 """Predictions of scored epochs as tables, and as arrays for scoring."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as fs
 
-from mtlib.runtime.storage import Location, full_path, open_folder, write_local
+from mtlib.runtime.storage import Location, full_path, open_folder
 from mtlib.tasks import Task
-from results.records.epochs import epoch_path, list_epochs, read_part, read_parts
-from results.records.files import parquet_writer, write_group
+from results.records.epochs import epoch_path, list_epochs, read_part
 from results.records.schemas import PREDICTIONS
 
 TrialEpoch = tuple[str, int]
@@ -50,32 +48,6 @@ def iter_predictions(
         table = read_part(root, trial, epoch, task, split)
         if table is not None:
             yield (trial, epoch), table
-
-
-def write_all_predictions(folder: Location, path: Path) -> int:
-    """Writes the predictions of all trials, epochs, tasks and splits as one Parquet file; returns the number of rows.
-
-    Its columns are `task`, `split`, and those of `PREDICTIONS`.
-
-    Raises:
-        ValueError: a file of an epoch is damaged or of another schema; one line names it.
-        OSError: the file cannot be written; there is then none.
-    """
-    root, num_rows = open_folder(folder), 0
-    schema = pa.schema([("task", pa.string()), ("split", pa.string()), *PREDICTIONS])
-
-    def write(temporary: Path) -> None:
-        nonlocal num_rows
-        with temporary.open("wb") as stream, parquet_writer(stream, schema) as writer:
-            for trial, epochs in sorted(list_epochs(root).items()):
-                for epoch in epochs:
-                    for (task, split), table in read_parts(root, trial, epoch):
-                        names = [pa.repeat(pa.scalar(name, pa.string()), table.num_rows) for name in (task, split)]
-                        write_group(writer, pa.Table.from_arrays([*names, *table.columns], schema=schema))
-                        num_rows += table.num_rows
-
-    write_local(open_folder(path.parent), path.name, write)
-    return num_rows
 
 
 def predicted_epochs(

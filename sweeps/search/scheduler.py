@@ -6,9 +6,12 @@ from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
-from results.records.rungs import FIRST_RUNG, REDUCTION_FACTOR
 from sweeps.options import SweepPlan
 
+FIRST_RUNG = 1
+"""Epochs with an overall score after which trials are compared for the first time."""
+REDUCTION_FACTOR = 3
+"""About one in so many of the trials that reach a rung continues; the next rung is after so many times its epochs."""
 MAX_EPOCHS = 10**6
 """More than any trial has: ASHA stops every trial that reaches its `max_t`, even one that has just finished."""
 

@@ -1,7 +1,6 @@
 """A sweep is read into pandas without Ray or torch, from a folder or a URI, and ranked by one command."""
 
 import io
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -91,24 +90,6 @@ def test_script_runs_from_any_folder(sweep_folder: Path, tmp_path: Path) -> None
     done = run("-m", "results.table", str(sweep_folder), "--csv")
     frame = pd.read_csv(io.StringIO(done.stdout))
     np.testing.assert_array_equal(frame["overall"], load_sweep(sweep_folder).ranking()["overall"])
-
-
-def test_predictions_are_written_to_a_new_file_only(
-    sweep_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [str(sweep_folder), "--predictions", str(tmp_path / "all.parquet")]
-    assert main(words) == 0
-    assert re.fullmatch(rf"Written: {tmp_path}/all\.parquet, [\d,]+ rows\n", capsys.readouterr().out)
-    assert main(words) == 2
-    assert "--predictions must be new, or be overwritten with --overwrite" in capsys.readouterr().err
-    assert main([*words, "--overwrite"]) == 0
-    assert main([*words, "--csv"]) == 2
-    for wrong, line in {
-        sweep_folder / "all.parquet": "must not be in the folder of the sweep",
-        tmp_path / "all.csv": "must be named .parquet",
-    }.items():
-        assert main([str(sweep_folder), "--predictions", str(wrong), "--overwrite"]) == 2
-        assert line in capsys.readouterr().err
 
 
 def test_answer_precedes_the_ranking(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results.figures.draw import is_empty
-from results.figures.ensembles import expected_scores, selection_methods
+from results.figures.ensembles import selection_methods
 from results.records.selection import Selection
-from tests.results.figures.conftest import ends_of, panel_of, panels_of
+from tests.results.figures.conftest import ends_of, panel_of
 from tests.results.records.test_selection import build_score, build_selection, build_task
 
 RMSE = {"sts": replace(TASKS["sts"], metric="rmse")}
@@ -47,22 +47,3 @@ def test_low_ends_of_an_error_are_low() -> None:
 
 def test_selection_without_tasks_has_empty_figures() -> None:
     assert is_empty(selection_methods(build_selection(tasks={})))
-    assert is_empty(expected_scores({"mine": build_selection(tasks={})}))
-
-
-def test_expected_scores_of_several_sweeps_stand_side_by_side() -> None:
-    first = build_selection(tasks={"sst": build_task(), "sts": build_task()})
-    panels = panels_of(expected_scores({"first": first, "second": build_selection(tasks={"sst": build_task()})}))
-    assert [(panel.title, panel.traces[0]["y"]) for panel in panels] == [
-        ("SST, accuracy", ["first", "second"]),
-        ("STS, Pearson's correlation", ["first"]),
-    ]
-    score = first.tasks["sst"].score
-    assert ends_of(panels[0].traces[0])[0] == pytest.approx(score.interval)
-
-
-def test_sweeps_with_different_metrics_of_a_task_have_a_panel_each() -> None:
-    own = build_selection(tasks={"sts": build_task()})
-    panels = panels_of(expected_scores({"error": of_rmse(), "own": own}))
-    assert [panel.title for panel in panels] == ["STS, RMSE, lower is better", "STS, Pearson's correlation"]
-    assert [panel.traces[0]["x"] for panel in panels] == [[0.7], [own.tasks["sts"].score.cross_fitted]]

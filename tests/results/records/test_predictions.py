@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from mtlib.runtime.storage import open_folder
@@ -20,7 +19,6 @@ from results.records.predictions import (
     read_predictions,
     reported_epochs,
     stack_predictions,
-    write_all_predictions,
 )
 from results.records.tables import read_curves
 from tests.one_line_error import one_line_error
@@ -73,21 +71,6 @@ def test_trials_scored_on_other_examples_are_not_compared(tmp_path: Path, ids: l
     assert message.endswith("trial b at epoch 1 was not scored on the examples of a")
     message = one_line_error(stack_predictions, root, "sst", "dev", [("a", 1), ("a", 2)])
     assert message.startswith(f"{tmp_path / epoch_path('a', 2)}: ")
-
-
-def test_all_predictions_are_written_as_one_table_or_none(sweep_folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "new" / "all.parquet"
-    num_rows = write_all_predictions(sweep_folder, path)
-    written = pd.read_parquet(path)
-    assert len(written) == num_rows > 0
-    for (task, split), rows in written.groupby(["task", "split"]):
-        expected = read_predictions(sweep_folder, str(task), str(split)).to_pandas()
-        found = rows.drop(columns=["task", "split"]).reset_index(drop=True)
-        pd.testing.assert_frame_equal(found, expected)
-    (sweep_folder / epoch_path("0001-r0", 1)).write_bytes(b"PAR1")
-    message = one_line_error(write_all_predictions, sweep_folder, tmp_path / "damaged" / "all.parquet")
-    assert "0001-r0/epochs/0001.parquet" in message
-    assert not list((tmp_path / "damaged").iterdir())
 
 
 def test_several_labels_are_kept_as_their_numbers() -> None:
