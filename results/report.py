@@ -17,7 +17,6 @@ from mtlib.runtime.storage import absolute_location, is_uri, join_location
 from results.records.files import check_output, find_sweep
 
 if TYPE_CHECKING:
-    from results.page.predictions import ReadTexts
     from results.page.sections import PageInputs
     from results.sweep import Sweep
 
@@ -101,25 +100,7 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep") -> "PageInputs":
     from results.page.write import inputs_of
 
     inputs = inputs_of(sweep)
-    if not options.texts:
-        return inputs
-    return replace(inputs, read_texts=announcing(texts_reader(sweep, options.data), sweep.name))
-
-
-def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
-    """Returns the reader of texts; each reason for which it cannot read them is printed once besides."""
-    printed: set[str] = set()
-
-    def read(task: str, ids: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        try:
-            return read_texts(task, ids)
-        except ValueError as error:
-            if str(error) not in printed:
-                show_lines([f"No texts of {sweep}: {error}"], sys.stderr)
-            printed.add(str(error))
-            raise
-
-    return read
+    return replace(inputs, read_texts=texts_reader(sweep, options.data)) if options.texts else inputs
 
 
 def build_parser() -> argparse.ArgumentParser:

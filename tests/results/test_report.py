@@ -83,16 +83,6 @@ def test_mistakes_are_one_line(folder: Path, words: list[str], error: str, capsy
         assert "SST: confusion matrix" in text
 
 
-def test_reason_for_which_texts_cannot_be_read_is_printed_once(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(folder), "--texts", "--data", "/nonexist"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err.startswith("No texts of mine: the data folder of ")
-    assert shown.err.endswith("got no folder /nonexist\n")
-    assert shown.err.count("\n") == 1
-
-
 def test_help_answers_without_loading_pandas() -> None:
     code = "import sys; from results.report import build_parser; print('pandas' in sys.modules, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
