@@ -95,7 +95,7 @@ def read_stream(
         name: of the input, in messages.
         form: `csv` has a header line and standard quoting; `tsv` a header line, tabs, one row per line and no quoting;
             `jsonl` an object per line, in which null and NaN are blank; `lines` a text per line, or two with a tab
-            between.
+            between. Line feeds end lines, in `csv` carriage returns alone too.
         columns: names of the wanted columns, that of the id first; plain lines have none, but as many texts. Rows are
             numbered if the name of the column of the id is blank.
         numbered: whether rows are numbered from 0 where there is no column of ids, in JSON lines where the first object
@@ -175,6 +175,7 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str) -> Iterator[Ro
     # A carriage return alone ends a line too, as old spreadsheets write.
     lines = itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines)
     first = next(lines, "")
+    require(bool(first.strip()), f"{name}:1: a file must start with a header line", "a blank one" if first else "none")
     delimiter = find_delimiter(first, delimiters)
     reader, start = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), 1
     try:

@@ -23,6 +23,9 @@ def describe_folder(folder: Path, suffixes: Collection[str] = TABLE_SUFFIXES) ->
 
 def near_folder(folder: Path) -> str:
     """`; did you mean X?` for the folder X beside a missing one with the nearest name; blank if none is near."""
-    beside = [path.name for path in folder.parent.iterdir() if path.is_dir()] if folder.parent.is_dir() else []
+    try:
+        beside = [path.name for path in folder.parent.iterdir() if path.is_dir()]
+    except OSError:
+        return ""
     near = nearest_names(folder.name, beside)
     return f"; did you mean {folder.parent / near[0]}?" if near else ""

@@ -117,7 +117,7 @@ def table_rows(
         texts = {NO_CLASS: "", **dict(enumerate(carried))}
     first = 0
     for batch in batches:
-        values = [batch.column(column).to_pylist() for column in wanted]
+        values = [column_values(batch.column(column)) for column in wanted]
         for number, row in enumerate(zip(*values, strict=True), first):
             where = f"{name}: row {number}"
             named = [*row[:-1], name_classes(row[-1], texts)]
@@ -142,3 +142,19 @@ def check_names(what: str, carried: Sequence[str], class_names: ClassNames) -> N
     if names and names != tuple(carried):
         rule = f"{what}: labels must be {', '.join(carried)} as in the data, or mapped by {class_names.mapping}"
         raise ValueError(f"{rule}, got {', '.join(names)}")
+
+
+def column_values(column: pa.Array) -> list[Any]:
+    """Returns the values of a column; floats of single and half precision have no more digits than they need.
+
+    The library `datasets` stores a column of several types as JSON, and some texts as they are; what is missing there
+    is null in Arrow too.
+    """
+    values: list[Any] = column.to_pylist()
+    if getattr(column.type, "extension_name", "") == "arrow.json":
+        is_json = [value is not None and str(value).startswith(('"', "[", "{")) for value in values]
+        return [json.loads(value) if own else value for value, own in zip(values, is_json, strict=True)]
+    if pa.types.is_float16(column.type) or pa.types.is_float32(column.type):
+        to_float = column.type.to_pandas_dtype()
+        return [None if value is None else float(str(to_float(value))) for value in values]
+    return values

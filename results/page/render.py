@@ -24,11 +24,11 @@ NUM_DIGITS = 6
 """Significant digits of the numbers in figures."""
 TEXT_SYMBOLS = ("●", "■", "◆", "▲", "✖", "★", "▼", "✚")
 """`SYMBOLS` in a text."""
-POSITION_KEYS = ("domain", "anchor", "matches")
+POSITION_KEYS = ("domain", "anchor")
 """Settings of an axis that place it among others."""
 PANEL_MARGINS = {"l": 10, "r": 16, "t": 34, "b": 10}
 """Pixels; the mode bar is above the plot."""
-SHARED = ("template", "paper_bgcolor", "plot_bgcolor", "font", "hoverlabel", "hovermode", "coloraxis")
+SHARED = ("template", "paper_bgcolor", "plot_bgcolor", "font", "hoverlabel", "hovermode")
 """Settings of a figure that its panels have too."""
 
 
@@ -100,8 +100,7 @@ def own_panel(traces: Sequence[dict[str, Any]], layout: Mapping[str, Any], suffi
     """Returns the data and layout of the subplot whose axes have this suffix, without title and legend."""
     axes = {f"{name}axis": dict(layout.get(f"{name}axis{suffix}", {})) for name in ("x", "y")}
     for own in axes.values():
-        shared = ("showticklabels",) if "matches" in own else ()
-        for key in (*POSITION_KEYS, *shared):
+        for key in POSITION_KEYS:
             own.pop(key, None)
     shapes = [
         {**shape, "xref": "x", "yref": "y domain"}

@@ -145,7 +145,10 @@ class Span:
 
 
 def distinct_spans(options: SweepOptions, inputs: SweepInputs) -> list[Span]:
-    """Returns what one replicate of each configuration trains; configurations yet to be sampled share nothing."""
+    """Returns what one replicate of each configuration trains, at most; configurations yet to be sampled share nothing.
+
+    A stage that starts from the best weights of one before shares a little more than what is counted here.
+    """
     shares = options.shares_stages and options.num_drawn is None
     spans: dict[tuple[str, int], Span] = {}
     for number, config in enumerate(planned_configs(options, inputs.space)):

@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,7 +44,12 @@ def test_files_of_several_row_groups_are_read_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "texts"),
     [
-        (pa.array([2.5, None, float("nan")], pa.float32()), ["2.5", "", ""]),
+        (pa.array([2.9, None, float("nan")], pa.float32()), ["2.9", "", ""]),
+        (pa.array(np.array([2.5, 0.1], np.float16)), ["2.5", "0.1"]),
+        (
+            pa.ExtensionArray.from_storage(pa.json_(), pa.array(['"a film"', "7", "plain", None])),
+            ["a film", "7", "plain", ""],
+        ),
         (pa.array([Decimal("2.50"), Decimal("0.10")]), ["2.50", "0.10"]),
         (pa.array(["null", "NA", None]).dictionary_encode(), ["null", "NA", ""]),
     ],
