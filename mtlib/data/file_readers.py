@@ -154,7 +154,7 @@ def read_table(
     records = tsv_records(lines, name) if form == "tsv" else csv_records(lines, name, delimiters)
     where, first = next(records, (f"{name}:1", []))
     header = strip_cells(first)
-    require(any(header), f"{where}: a file must start with a header line", "an empty one")
+    require(any(header), f"{where}: a file must start with a header line", "an empty file")
     if lacks_header(header, columns, headers):
         header, records = choose_names(header, headers), itertools.chain([(where, first)], records)
     check_delimiter(where, header, columns, delimiters)
@@ -175,7 +175,7 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str) -> Iterator[Ro
     # A carriage return alone ends a line too, as old spreadsheets write.
     lines = itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines)
     first = next(lines, "")
-    require(bool(first.strip()), f"{name}:1: a file must start with a header line", "a blank one" if first else "none")
+    require(bool(first.strip()), f"{name}:1: a file must start with a header line", "a blank one" if first else "an empty file")
     delimiter = find_delimiter(first, delimiters)
     reader, start = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), 1
     try:

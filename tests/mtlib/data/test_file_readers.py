@@ -131,7 +131,7 @@ def test_a_broken_tsv_line_gives_rows_with_blank_cells(tmp_path: Path) -> None:
 
 CSV, JSON = "id,premise,gold\n", '{"id": "a", "premise": "x", "gold": 1}\n\n'
 REFUSED: list[tuple[Format, str | bytes, str]] = [
-    ("csv", "", "1: a file must start with a header line, got none"),
+    ("csv", "", "1: a file must start with a header line, got an empty file"),
     ("csv", "\n" + "id,premise,gold\n", "1: a file must start with a header line, got a blank one"),
     ("csv", "id;premise;gold\n", "1: columns must be separated by tabs or commas, got 'id;premise;gold'"),
     ("csv", "id,premise,gld\n", "1: column gold is missing; did you mean 'gld'?"),
