@@ -175,7 +175,11 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str) -> Iterator[Ro
     # A carriage return alone ends a line too, as old spreadsheets write.
     lines = itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines)
     first = next(lines, "")
-    require(bool(first.strip()), f"{name}:1: a file must start with a header line", "a blank one" if first else "an empty file")
+    require(
+        bool(first.strip()),
+        f"{name}:1: a file must start with a header line",
+        "a blank one" if first else "an empty file",
+    )
     delimiter = find_delimiter(first, delimiters)
     reader, start = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), 1
     try:
