@@ -56,6 +56,7 @@ from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, meth
 from results.ensembles.selection_method import Choose, Settings
 from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
 from results.selection.method_scores import paired_difference, simultaneous_quantile
+from results.selection.select_all import SelectionRequest
 from results.selection.select_ensemble import automatic_method, select_ensemble
 from results.stats.resampling import Floats
 
@@ -163,7 +164,7 @@ def measure_protocol(num_trials: int = 1000, num_rows: int = 40_000) -> None:
     """Prints the time and memory of a selection with default options."""
     pool = large_pool(num_trials, num_rows)
     start = time.monotonic()
-    found = select_ensemble(pool, Settings(), num_repeats=5)
+    found = select_ensemble(pool, Settings(), num_repeats=SelectionRequest.repeats)
     seconds, most = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     chosen = f"{found.method}, {len(found.members)} models, {found.score.cross_fitted:.4f} cross-fitted"
     print(f"{num_trials:,} trials, {num_rows:,} examples, all of it: {seconds:.0f} s, {most / 1e9:.2f} GB; {chosen}")

@@ -151,10 +151,13 @@ def read_table(
 ) -> Iterator[Row]:
     """Rows of CSV or TSV; arguments as of `read_stream`."""
     delimiters = "\t" if form == "tsv" else delimiters
+    start = next(lines, "")
+    rule = f"{name}:1: a file must start with a header line"
+    require(bool(start.strip("\t, \r\n")), rule, "a blank one" if start else "an empty file")
+    lines = itertools.chain([start], lines)
     records = tsv_records(lines, name) if form == "tsv" else csv_records(lines, name, delimiters)
-    where, first = next(records, (f"{name}:1", []))
+    where, first = next(records)
     header = strip_cells(first)
-    require(any(header), f"{where}: a file must start with a header line", "an empty file")
     if lacks_header(header, columns, headers):
         header, records = choose_names(header, headers), itertools.chain([(where, first)], records)
     check_delimiter(where, header, columns, delimiters)
@@ -174,12 +177,7 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str) -> Iterator[Ro
     csv.field_size_limit(MAX_CELL_LENGTH)  # of the whole process; the default is 131,072 characters
     # A carriage return alone ends a line too, as old spreadsheets write.
     lines = itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines)
-    first = next(lines, "")
-    require(
-        bool(first.strip()),
-        f"{name}:1: a file must start with a header line",
-        "a blank one" if first else "an empty file",
-    )
+    first = next(lines)
     delimiter = find_delimiter(first, delimiters)
     reader, start = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), 1
     try:

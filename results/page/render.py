@@ -86,8 +86,6 @@ def split_panels(figure: go.Figure) -> list[dict[str, Any]]:
     tree = figure.to_plotly_json()
     layout, meta = tree["layout"], tree["layout"]["meta"]
     numbers = sorted(int(name[5:] or 1) for name in layout if name.startswith("xaxis"))
-    if len(numbers) < 2:
-        return [{"title": "".join(meta["panels"]), **own_panel(tree["data"], layout, "")}]
     suffixes = ["" if number == 1 else str(number) for number in numbers]
     panels = []
     for suffix, title in zip(suffixes, meta["panels"], strict=False):  # a grid's last places may be empty

@@ -1,11 +1,13 @@
 """A sweep's plan as lines of text: its configurations, optimizer steps and disk. Nothing is started."""
 
 import functools
+import itertools
 import math
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
@@ -28,6 +30,8 @@ from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
 from sweeps.setup.disk import describe_disk, disk_need, measure_model
 from sweeps.setup.inputs import SweepInputs, planned_configs
+
+T = TypeVar("T")
 
 MAX_SKIPPED_ROWS = 10
 """Unusable rows that are named; `sweep.json` names them all."""
@@ -149,21 +153,33 @@ def distinct_spans(options: SweepOptions, inputs: SweepInputs) -> list[Span]:
 
     A stage that starts from the best weights of one before shares a little more than what is counted here.
     """
-    shares = options.shares_stages and options.num_drawn is None
-    spans: dict[tuple[str, int], Span] = {}
-    for number, config in enumerate(planned_configs(options, inputs.space)):
-        before = 0
-        for cut in find_cuts(config, inputs.data_folder, options.workers, inputs.train_rows_of(config)):
-            span = Span(config=config, cut=cut, steps=cut.total_steps - before)
-            spans.setdefault((cut.key, 0 if shares else number), span)
-            before = cut.total_steps
-    return list(spans.values())
+
+    def spans_of(config: TrialConfig) -> list[Span]:
+        cuts = find_cuts(config, inputs.data_folder, options.workers, inputs.train_rows_of(config))
+        ends = [0, *(cut.total_steps for cut in cuts)]
+        steps = [end - start for start, end in itertools.pairwise(ends)]
+        return [Span(config=config, cut=cut, steps=num) for cut, num in zip(cuts, steps, strict=True)]
+
+    every = [span for spans in of_each(options, inputs, spans_of) for span in spans]
+    if options.num_drawn is not None or not options.shares_stages:
+        return every
+    first: dict[str, Span] = {}
+    for span in every:
+        first.setdefault(span.cut.key, span)
+    return list(first.values())
 
 
 def steps_of_each(options: SweepOptions, inputs: SweepInputs) -> list[int]:
     """Returns the optimizer steps of every configuration."""
-    plans = (plan_stages(config, inputs.train_rows_of(config)) for config in planned_configs(options, inputs.space))
-    return [sum(stage.num_steps for stage in plan) for plan in plans]
+    return of_each(
+        options, inputs, lambda own: sum(stage.num_steps for stage in plan_stages(own, inputs.train_rows_of(own)))
+    )
+
+
+def of_each(options: SweepOptions, inputs: SweepInputs, make: Callable[[TrialConfig], T]) -> list[T]:
+    """Returns what `make` makes of every configuration, once of those yet to be sampled: they are the base one."""
+    configs = planned_configs(options, inputs.space)
+    return list(map(make, configs)) if options.num_drawn is None else [make(configs[0])] * len(configs)
 
 
 def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
