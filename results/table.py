@@ -12,24 +12,21 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped, write_data
-from mtlib.runtime.errors import reason_of, require
-from results.answers.effects_table import render_differences, render_effects
+from mtlib.runtime.errors import require
+from results.answers.effects_table import render_effects
 from results.answers.next_commands import resume_command
-from results.answers.published_differences import find_differences
 from results.answers.ranking_table import render_ranking
 from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
-from results.stats.effects.sweep_effects import SweepEffects
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
-from search_spaces.published import read_published
 
 EXAMPLES = """\
 examples:
   python results/table.py ~/multitask-sweeps/NAME
   python results/table.py ~/multitask-sweeps/NAME --csv > ranking.csv
   python results/table.py s3://bucket/sweeps/NAME
-  the mean score at each searched value, its difference from the base value, and published differences
+  the mean score at each searched value, and its difference from the base value
     python results/table.py ~/multitask-sweeps/NAME --effects
   differences from another value than the base configuration's
     python results/table.py ~/multitask-sweeps/NAME --effects --base smart.weight=0.45
@@ -45,28 +42,11 @@ in Python:
 
 
 def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
-    """Prints the answer to a sweep's question, a table for each searched key, and published differences."""
+    """Prints the answer to a sweep's question, and a table for each searched key."""
     found, width = sweep.estimate_effects(bases), output_width()
     show_lines(wrapped([*sweep.answer_from(found, difference, bases), ""], width))
     show_lines(render_effects(found, width))
     show_lines(wrapped([f"{finding.line}." for finding in equal_trainings(sweep)], width))
-    print_published(sweep, found, width)
-
-
-def print_published(sweep: Sweep, effects: SweepEffects, width: int) -> None:
-    """Prints the differences beside published ones, and why some tables of several rows are beside none."""
-    reasons: dict[str, list[str]] = {}
-    for table in read_published(sweep.info):
-        title = f"{table.paper}, {table.table}"
-        try:
-            differences = find_differences(table, sweep.tasks, effects, sweep.estimate_effects)
-        except ValueError as error:
-            if len(table.rows) > 1:  # one row has no difference to print
-                reasons.setdefault(reason_of(error), []).append(title)
-        else:
-            show_lines(["", *render_differences(title, differences, width)])
-    for reason, titles in reasons.items():
-        show_lines(wrapped(["", f"Not compared with {'; '.join(titles)}: {reason}."], width))
 
 
 def print_ranking(sweep: Sweep, difference: float | None = None) -> None:

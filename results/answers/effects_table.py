@@ -1,17 +1,16 @@
 """Effects as data frames with a row for each value of each key, and as tables in lines."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
-from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, table_lines, wrapped
-from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
+from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, table_lines, wrapped
 from results.stats.effects.key_effects import ValueEffect
 from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.stats.texts import error_text, short_numbers, value_text, value_texts
+from results.stats.texts import error_text, short_numbers, value_texts
 
 COLUMNS: dict[str, Any] = {
     "key": "string",
@@ -113,43 +112,6 @@ def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> Print
         rows=[[text, *(broken(cell, is_tall) for cell in row)] for text, row in zip(texts, cells, strict=True)],
         is_spaced=is_tall,
     )
-
-
-def render_differences(title: str, found: Sequence[ColumnDifferences], width: int = PLAIN_WIDTH) -> list[str]:
-    """Returns a table of differences beside the ones of a published table.
-
-    Args:
-        title: of the published table.
-        found: its scores, at least one.
-        width: in columns; where a row is wider, interval and comparison have a line of their own, or each value has.
-    """
-    is_recomputed = any(difference.is_recomputed for scored in found for difference in scored.differences)
-    notes = [RECOMPUTED_NOTE] if is_recomputed else []
-    tables = (published_differences_table(found, is_tall=is_tall) for is_tall in (False, True))
-    return [*wrapped([f"Beside {title}"], width), *table_lines(width, *tables), *wrapped(notes, width)]
-
-
-def published_differences_table(found: Sequence[ColumnDifferences], *, is_tall: bool) -> PrintedTable:
-    """Returns the table of some differences; in a tall one interval and comparison have a line of their own."""
-    names = ["difference", "95 % interval", "published", "comparison"]
-    rows = []
-    for scored in found:
-        for difference in scored.differences:
-            interval = "" if difference.interval is None else "{:+.3f} to {:+.3f}".format(*difference.interval)
-            published = f"{difference.published:+.3f}{mark_of(difference.is_recomputed)}"
-            cells = [f"{difference.here:+.3f}", interval, published, difference.verdict]
-            values = f"{value_text(difference.value)} against {value_text(scored.key.base)}"
-            rows.append([scored.column.title, values, *stacked(cells, is_tall)])
-    return PrintedTable(
-        titles=["score", found[0].key.name, *stacked(names, is_tall)],
-        rows=rows,
-        is_spaced=is_tall,
-    )
-
-
-def stacked(cells: list[str], is_tall: bool) -> list[TableCell]:
-    """Returns the cells, in a tall table two and two in one, each in a line of its own."""
-    return list(zip(cells[::2], cells[1::2], strict=True)) if is_tall else list(cells)
 
 
 def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:

@@ -1,4 +1,4 @@
-"""Figures of what the searched keys do: differences with intervals, also beside published ones, and scores by value."""
+"""Figures of what the searched keys do: differences with intervals, and scores by value."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,7 +7,6 @@ from typing import Any
 import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
-from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
 from results.figures.draw import Panel, Trace, axis, band, figure_of, series
 from results.figures.hover import score_title, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
@@ -16,7 +15,6 @@ from results.stats.effects.searched_keys import SearchedKey, is_numeric
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.texts import value_text
 from results.stats.trial_scores import TrialScores
-from search_spaces.published import PublishedTable
 
 MAX_KEYS = 3
 """Keys of a search whose effects are shown on every task."""
@@ -174,56 +172,3 @@ def curve_traces(column: ColumnEffects, key: SearchedKey) -> list[Trace]:
 def file_part(key: str) -> str:
     """Returns a key as a part of a figure's name."""
     return key.translate(PARTS_JOINED)
-
-
-def published_differences(table: PublishedTable, found: Sequence[ColumnDifferences], number: int) -> go.Figure:
-    """Published differences from the base value beside the sweep's, with their intervals.
-
-    Args:
-        table: where they are published.
-        found: of `find_differences`.
-        number: of the table among those of the question, from 1.
-    """
-    is_recomputed = any(difference.is_recomputed for own in found for difference in own.differences)
-    return figure_of(
-        name=f"published-differences-{number}",
-        title=f"Differences beside {table.paper}, {table.table}",
-        caption="Score minus that of the value that the axis names. The papers trained each configuration once, so "
-        "that their differences have no interval." + f" {RECOMPUTED_NOTE}" * is_recomputed,
-        panels=[differences_panel(own) for own in found],
-    )
-
-
-def differences_panel(found: ColumnDifferences) -> Panel:
-    """Returns the sweep's differences in one score with their intervals, and the published ones."""
-    key, differences = found.key, found.differences
-    names = value_names([difference.value for difference in differences])
-    values = [names[difference.value] for difference in differences]
-    here = series(
-        [difference.here for difference in differences],
-        values,
-        low=[difference.bounds[0] for difference in differences],
-        high=[difference.bounds[1] for difference in differences],
-        along="x",
-        hover=[f"{key.name} {names[difference.value]}\n{difference.verdict}" for difference in differences],
-        name="here, 95 % interval",
-    )
-    published = series(
-        [difference.published for difference in differences],
-        values,
-        hover=[
-            f"{key.name} {names[difference.value]}\npublished {difference.published:+.3f}"
-            + mark_of(difference.is_recomputed)
-            for difference in differences
-        ],
-        name="published",
-        style=1,
-    )
-    x = axis(f"difference from {key.name} {value_text(key.base)}")
-    return Panel(
-        score_title(found.column.task, found.column.tasks),
-        x,
-        axis(key.name, categories=list(names.values())),
-        [here, published],
-        [0.0],
-    )

@@ -11,7 +11,6 @@ import pandas as pd
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
-from results.answers.published_differences import EstimateEffects, find_differences
 from results.ensembles.outputs import outputs_of, predictions_of, probabilities_of
 from results.figures import curves, effects, ensembles, predictions
 from results.figures.curves import Training, training_of
@@ -21,9 +20,9 @@ from results.records.predictions import stack_predictions
 from results.records.selection import read_selection
 from results.records.trials import OVERALL, TrialRecord, require_trial
 from results.stats.effects.searched_keys import SearchedKey
+from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.ranking import RankedConfiguration
 from results.stats.trial_scores import Column, TrialScores, scores_at_best_epochs
-from search_spaces.published import read_published
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -43,7 +42,7 @@ class SweepPlots:
     tasks: Mapping[str, Task]
     read_scores: Callable[[], TrialScores]
     read_ranking: Callable[[], Sequence[RankedConfiguration]]
-    estimate_effects: EstimateEffects
+    estimate_effects: Callable[[Mapping[str, Any]], SweepEffects]
 
     def __repr__(self) -> str:
         """Its sweep alone: a notebook shows this, and the records are long."""
@@ -105,19 +104,6 @@ class SweepPlots:
         model = self.predicted(task, trial)
         require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
         return require_points(predictions.reliability([model]))
-
-    def published(self, number: int = 1) -> "go.Figure":
-        """Differences of a key's values from the base value beside those of a published table, as `find_differences`.
-
-        Args:
-            number: of the table among those of the sweep's question, from 1.
-        """
-        tables = read_published(self.info)
-        require(bool(tables), "a published table must be recorded with the sweep's question", "none")
-        require(1 <= number <= len(tables), f"number must be that of a table, 1 to {len(tables)}", number)
-        table = tables[number - 1]
-        found = find_differences(table, self.tasks, self.estimate_effects({}), self.estimate_effects)
-        return require_points(effects.published_differences(table, found, number))
 
     def methods(self) -> "go.Figure":
         """Returns the expected score of each selection method, with its 95 % interval, for each task."""

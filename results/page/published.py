@@ -1,4 +1,4 @@
-"""A sweep beside the published tables that its question comes from: scores, differences, and what is not the same."""
+"""A sweep beside the published tables that its question comes from: the scores, and what is not the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,20 +7,20 @@ import pandas as pd
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import counted
-from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of, value_of
-from results.answers.published_differences import RECOMPUTED_NOTE, find_differences, mark_of, overall_of, plain
 from results.answers.ranking_table import direction_of, epoch_cell, metrics_line
-from results.figures.effects import published_differences
 from results.figures.hover import short_values
 from results.page.content import Block, Fold, Text, TextTable
 from results.records.trials import OVERALL, sweep_encoders
+from results.stats.effects.searched_keys import hashable
 from results.stats.ranking import RankedConfiguration
 from results.stats.texts import error_text, value_text
 from results.stats.trial_scores import TOTAL, Column
 from results.sweep import Sweep
 from search_spaces.published import PublishedRow, PublishedTable, read_published, recomputed_overall
 
+RECOMPUTED = "recomputed"
+RECOMPUTED_NOTE = f"Where a paper prints no overall score, that of its columns stands here, marked as {RECOMPUTED}."
 PRINT_ERROR = 0.00092
 """Three printed digits each: a printed overall score differs from that of its own columns by at most so much."""
 
@@ -37,7 +37,7 @@ def published_blocks(sweep: Sweep) -> Iterator[Block]:
 
 
 def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[Block]:
-    """Yields one published table: the scores, the differences as a figure or why there is none, and what differs.
+    """Yields the scores of one published table beside the sweep's, and what differs; or that none was trained here.
 
     Args:
         sweep: with scores; raises as `Sweep.ranking` if these cannot be read.
@@ -45,23 +45,22 @@ def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[B
         number: of the table among those of the question, from 1.
     """
     here = {params_key(row.params) for row in sweep.ranked if row.scores}
-    has_rows = any(params_key(row.params) in here for row in table.rows)
-    if has_rows:
+    if any(params_key(row.params) in here for row in table.rows):
         yield comparison_table(sweep, table, number)
-    try:
-        found = find_differences(table, sweep.tasks, sweep.estimated_effects, sweep.estimate_effects)
-        yield published_differences(table, found, number)
-    except ValueError as error:
-        if not has_rows:
-            yield Text(paragraphs=[f"None of the configurations of {table.paper}, {table.table}, was trained here."])
-            return
-        yield Text(paragraphs=[f"There is no figure of differences: {reason_of(error)}."])
-    yield Fold(title="What differs from the paper", blocks=[differences_table(sweep, table, number)])
+        yield Fold(title="What differs from the paper", blocks=[differences_table(sweep, table, number)])
+    else:
+        yield Text(paragraphs=[f"None of the configurations of {table.paper}, {table.table}, was trained here."])
 
 
 def params_key(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Searched values in a form in which equal ones are equal, also after JSON."""
     return tuple(sorted((name, repr(plain(value))) for name, value in params.items()))
+
+
+def plain(value: Any) -> Any:
+    """Returns a value with tuples for lists, and whole numbers for equal other ones."""
+    value = hashable(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTable:
@@ -126,7 +125,7 @@ def score_cells(
 ) -> list[str]:
     """Returns the published score and the sweep's, empty where there is none."""
     printed, score = printed_score(row, column, tasks), None if here is None else here.scores.get(column)
-    mark = mark_of(is_recomputed(row, tasks)) if column == TOTAL else ""
+    mark = f" ({RECOMPUTED})" if column == TOTAL and is_recomputed(row, tasks) else ""
     own = [] if score is None else [f"{value_of(column[0], score.value, tasks):.3f}"]
     own += [] if score is None or score.replicate_error is None else [error_text(score.replicate_error)]
     return ["" if printed is None else f"{printed:.3f}{mark}", " ".join(own)]
@@ -138,6 +137,11 @@ def printed_score(row: PublishedRow, column: Column, tasks: Mapping[str, Task]) 
     if column == TOTAL:
         return overall_of(row, tasks)
     return (row.train_scores if split == "train" else row.scores).get(name)
+
+
+def overall_of(row: PublishedRow, tasks: Mapping[str, Task]) -> float | None:
+    """Returns the printed overall score, or else the one that the row's scores give."""
+    return recomputed_overall(row, tasks) if row.overall is None else row.overall
 
 
 def is_recomputed(row: PublishedRow, tasks: Mapping[str, Task]) -> bool:

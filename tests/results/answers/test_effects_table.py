@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from results.answers.effects_table import COLUMNS, effects_frame, render_differences, render_effects
-from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, Difference
+from results.answers.effects_table import COLUMNS, effects_frame, render_effects
 from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.searched_keys import KeyRange, SearchedKey
 from results.stats.effects.sweep_effects import SweepEffects
@@ -106,45 +105,3 @@ def test_table_of_a_range_has_five_points() -> None:
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "4"]
     assert rows[-1][1:] == ["0.660", "±.004", "0.660", "±.004"]
     assert "Ranges: fitted score" in text
-
-
-def test_published_differences_have_a_row_for_each_score_and_value() -> None:
-    column = EFFECTS.columns["overall"]
-    known = Difference(
-        value=0.45, here=0.02, interval=(0.01, 0.03), published=-0.05, is_recomputed=True, verdict="opposite sign"
-    )
-    unknown = Difference(
-        value=1.0, here=-0.02, interval=None, published=0.0, is_recomputed=False, verdict="no published difference"
-    )
-    found = [
-        ColumnDifferences(column=replace(column, task="qqp"), key=KEY, differences=[known, unknown]),
-        ColumnDifferences(column=replace(column, task="sts"), key=replace(KEY, base=1.0), differences=[known]),
-    ]
-    title, head, _, *rows, note = [line.split() for line in differences_text(found).splitlines() if line.strip()]
-    assert title == ["Beside", "A,", "table", "1"]
-    assert head == ["score", "smart.weight", "difference", "95", "%", "interval", "published", "comparison"]
-    interval = ["+0.010", "to", "+0.030"]
-    assert rows == [
-        ["QQP", "0.45", "against", "0", "+0.020", *interval, "-0.050", "(recomputed)", "opposite", "sign"],
-        ["QQP", "1", "against", "0", "-0.020", "+0.000", "no", "published", "difference"],
-        ["STS", "0.45", "against", "1", "+0.020", *interval, "-0.050", "(recomputed)", "opposite", "sign"],
-    ]
-    assert " ".join(note) == RECOMPUTED_NOTE
-
-
-@pytest.mark.parametrize("width", [80, 60])
-def test_published_differences_are_whole_in_narrow_tables(width: int) -> None:
-    name = "heads_at_the_rate_of_the_encoder"
-    shown = Difference(
-        value=name, here=0.02, interval=(0.01, 0.03), published=-0.05, is_recomputed=False, verdict="opposite sign"
-    )
-    column = EFFECTS.columns["overall"]
-    text = differences_text([ColumnDifferences(column=column, key=KEY, differences=[shown])], width)
-    assert "…" not in text
-    for part in ("overall", "+0.020", "+0.010 to +0.030", "-0.050", "opposite sign", "95 % interval", "comparison"):
-        assert text.count(part) == 1, part
-    assert max(map(len, text.splitlines())) <= width
-
-
-def differences_text(found: list[ColumnDifferences], width: int = 100) -> str:
-    return "\n".join(render_differences("A, table 1", found, width)) + "\n"

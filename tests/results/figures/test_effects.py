@@ -5,26 +5,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import plotly.graph_objects as go
 import pytest
 
 from mtlib.tasks import TASKS
-from results.answers.published_differences import ColumnDifferences, Difference
 from results.figures.effects import (
     MAX_KEYS,
     SIGNIFICANT,
     UNDECIDED,
     forest_plot,
     forest_plots,
-    published_differences,
     scores_by_value,
     value_figures,
 )
 from results.stats.effects.searched_keys import KeyRange, SearchedKey
 from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.trial_scores import TrialScores
-from search_spaces.published import read_published
-from search_spaces.space import describe_space, load_space
 from tests.results.answers.test_answer import KEY, sweep_of, value
 from tests.results.answers.test_effects_table import curve_of, with_range
 from tests.results.conftest import build_record
@@ -180,49 +175,3 @@ def test_of_many_keys_only_fitted_ones_are_shown_on_the_maximised_score(
     params = {"smart.weight": 0.0, **{key.name: 1 for key in keys[1:]}}
     figures = value_figures(effects, [build_record(0, params=params)], scores)
     assert {figure.layout.meta["name"]: len(panels_of(figure)) for figure in figures} == expected
-
-
-def beside(*differences: Difference) -> go.Figure:
-    (table,) = read_published({"space": describe_space(load_space("smart_lambda"))})
-    column = EFFECTS.columns["overall"]
-    return published_differences(table, [ColumnDifferences(column=column, key=KEY, differences=differences)], 1)
-
-
-def difference(value: float, **changes: Any) -> Difference:
-    values: dict[str, Any] = {"here": 0.02, "interval": (0.01, 0.03), "published": 0.05, "is_recomputed": False}
-    return Difference(value=value, verdict="same sign", **{**values, **changes})
-
-
-def test_recomputed_scores_behind_published_differences_are_marked() -> None:
-    figure = beside(difference(0.45), difference(1.0, is_recomputed=True))
-    printed = panel_of(figure).named("published")
-    assert points_of(printed) == [(0.05, "0.45"), (0.05, "1")]
-    assert printed["text"] == [
-        "smart.weight 0.45<br>published +0.050",
-        "smart.weight 1<br>published +0.050 (recomputed)",
-    ]
-    assert "recomputed" in caption_of(figure)
-    assert "recomputed" not in caption_of(beside(difference(0.45)))
-
-
-def test_unknown_intervals_beside_published_differences_are_not_drawn() -> None:
-    here = panel_of(beside(difference(0.45, interval=None), difference(0.45000001))).named("here, 95 % interval")
-    assert here["y"] == ["0.45", "0.45000001"]
-    (low, _), (_, high) = ends_of(here)
-    assert math.isnan(low)
-    assert high == pytest.approx(0.03)
-
-
-def test_published_differences_of_several_scores_have_a_panel_each() -> None:
-    (table,) = read_published({"space": describe_space(load_space("smart_lambda"))})
-    column = EFFECTS.columns["overall"]
-    found = [
-        ColumnDifferences(column=replace(column, task=task), key=replace(KEY, base=base), differences=[difference(3.0)])
-        for task, base in (("sst", 0.0), ("sts", 0.45))
-    ]
-    figure = published_differences(table, found, 2)
-    assert figure.layout.meta["name"] == "published-differences-2"
-    assert [(panel.title, panel.x["title"]["text"]) for panel in panels_of(figure)] == [
-        ("SST, accuracy", "difference from smart.weight 0"),
-        ("STS, Pearson's correlation", "difference from smart.weight 0.45"),
-    ]

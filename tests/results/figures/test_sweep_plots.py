@@ -13,8 +13,6 @@ import pytest
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, Point
 from results.figures.sweep_plots import SweepPlots
-from results.page.content import Page
-from results.page.sections import make_section
 from results.page.write import build_page, inputs_of
 from results.records.epochs import write_epoch
 from results.records.selection import write_selection
@@ -23,7 +21,6 @@ from results.records.trials import TrialRecord, write_sweep
 from results.sweep import Sweep, load_sweep
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
-from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.records.test_selection import build_selection, build_task
 
 KEYS: dict[str, list[Any]] = {"smart.weight": [0.0, 0.5, 1.0], "smart.mode": ["paper", "other", "third"]}
@@ -40,7 +37,7 @@ METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
 NEEDS_SELECTION = ("methods",)
-NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published", "require_score")
+NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "require_score")
 FIGURES = [
     (name, arguments) for name in METHODS if name not in NOT_OF_ANY_SWEEP for arguments in ARGUMENTS.get(name, [{}])
 ]
@@ -112,7 +109,6 @@ def test_sweep_without_scores_is_one_line(name: str, arguments: dict[str, Any], 
         ("predictions", {"task": "qqp", "trial": "0001-r1"}, "unknown trial '0001-r1'; did you mean '0001-r0'?"),
         ("predictions", {"task": "sst", "trial": 3}, "a trial must be named by a text such as '0003-r0', got int"),
         ("reliability", {"task": "sts"}, "reliability must be of a task with classes, got sts, a regression"),
-        ("published", {}, "a published table must be recorded with the sweep's question, got none"),
         ("losses", {"task": "overall"}, "Losses: there must be something to draw, got no data yet"),
     ],
 )
@@ -168,31 +164,8 @@ def test_curves_of_one_task_are_its_panel_alone(sweep: Sweep) -> None:
     assert [note.text for note in sweep.plot.losses("sts").layout.annotations] == ["STS"]
 
 
-@pytest.fixture(scope="module")
-def with_published(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """A sweep of one key, on a question of a paper."""
-    return write_recorded_sweep(tmp_path_factory.mktemp("sweeps") / "published")
-
-
-def test_published_differences_are_a_figure(with_published: Sweep) -> None:
-    figure = with_published.plot.published()
-    assert figure.layout.title.text == "Differences beside BERT and Beyond, table 6"
-    line = "number must be that of a table, 1 to 1, got 2"
-    assert one_line_error(with_published.plot.published, 2) == line
-
-
-def test_published_differences_of_several_keys_are_one_line(sweep: Sweep, with_published: Sweep) -> None:
-    space = {**sweep.info["space"], "published": with_published.info["space"]["published"]}
-    rule = "published differences must be of a single searched key with two or more listed values"
-    line = f"{rule}, got smart.weight, smart.mode"
-    assert one_line_error(replace(sweep, info={**sweep.info, "space": space}).plot.published) == line
-
-
-def test_every_figure_of_a_page_is_a_method(sweep: Sweep, with_published: Sweep) -> None:
-    page = build_page(inputs_of(sweep))
-    others = [make_section(inputs_of(with_published), "published")]
-    figures = [*page.figures, *Page(title="", subtitle="", sections=[one for one in others if one]).figures]
-    shown = {figure.layout.meta["name"] for figure in figures}
+def test_every_figure_of_a_page_is_a_method(sweep: Sweep) -> None:
+    shown = {figure.layout.meta["name"] for figure in build_page(inputs_of(sweep)).figures}
     assert len(shown) > 10
     figures = [getattr(sweep.plot, name)(**arguments) for name, arguments in FIGURES]
-    assert shown <= {figure.layout.meta["name"] for figure in [*figures, with_published.plot.published()]}
+    assert shown <= {figure.layout.meta["name"] for figure in figures}

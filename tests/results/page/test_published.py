@@ -1,4 +1,4 @@
-"""Published rows stand beside the configurations with the same values, and differences beside differences."""
+"""Published rows stand beside the configurations with the same values."""
 
 import math
 from dataclasses import replace
@@ -23,8 +23,7 @@ from results.stats.texts import error_text
 from results.sweep import Sweep
 from search_spaces.published import PublishedRow, read_published
 from search_spaces.space import describe_space
-from tests.results.figures.conftest import panels_of
-from tests.results.page.recorded_sweep import SPACE, figure_named
+from tests.results.page.recorded_sweep import SPACE
 
 
 def test_rows_are_matched_by_their_values(recorded_sweep: Sweep) -> None:
@@ -111,30 +110,13 @@ def test_direction_of_an_error_is_in_its_title() -> None:
     assert column_title(("sts", "train"), TASKS) == "STS train"
 
 
-def test_missing_figure_of_differences_has_its_reason(recorded_sweep: Sweep) -> None:
-    first = recorded_sweep.curves["trial"].str.startswith("0000")
-    alone = replace(recorded_sweep, curves=recorded_sweep.curves[first])
-    texts = [block for block in published_blocks(alone) if isinstance(block, Text)]
-    assert "fewer than two finished configurations have a score" in texts[0].paragraphs[0]
+def test_table_whose_configurations_have_no_scores_here_is_one_sentence(recorded_sweep: Sweep) -> None:
+    (table,) = read_published(recorded_sweep.info)
+    unscored = replace(recorded_sweep, curves=recorded_sweep.curves[:0])
+    (block,) = published_blocks(unscored)
+    assert isinstance(block, Text)
+    assert block.paragraphs == [f"None of the configurations of {table.paper}, {table.table}, was trained here."]
     assert not any(isinstance(block, Text) for block in published_blocks(recorded_sweep))
-
-
-@pytest.mark.parametrize("of_different_tasks", [False, True])
-def test_differences_stand_beside_published_ones(of_different_tasks: bool, recorded_sweep: Sweep) -> None:
-    """Where configurations were trained on different tasks, task by task."""
-    curves = recorded_sweep.curves
-    kept = ~curves["trial"].str.startswith("0000") | curves["task"].isin(["sts", "overall"])
-    sweep = replace(recorded_sweep, curves=curves[kept]) if of_different_tasks else recorded_sweep
-    panels = panels_of(figure_named("published-differences-1", published_blocks(sweep)))
-    if of_different_tasks:
-        shown = {panel.title: panel.traces[0]["y"] for panel in panels}
-        assert shown == {"SST, accuracy": ["1"], "QQP, accuracy": ["1"], "STS, Pearson's correlation": ["0.3", "1"]}
-    else:
-        here, printed = panels[0].named("here, 95 % interval"), panels[0].named("published")
-        assert printed["y"] == here["y"] == ["0.3", "1"]
-        assert printed["x"] == pytest.approx([0.789 - 0.781, 0.789 - 0.781])
-        values = {value.value: value for value in sweep.estimated_effects.columns["overall"].values["smart.weight"]}
-        assert here["x"] == pytest.approx([values[0.3].difference, values[1.0].difference])
 
 
 def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> None:
