@@ -37,7 +37,6 @@ from search_spaces.space import grid_trials, load_space, space_names
 from search_spaces.space_file import is_path, read_space_file
 from search_spaces.vary import vary
 from sweeps.cli.arguments import build_parser as build_run_parser
-from tests.test_architecture import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -250,14 +249,6 @@ def test_every_search_space_is_listed() -> None:
 
 def test_every_selection_method_is_listed() -> None:
     assert set(COMMAND_LINE_METHODS) <= set(INLINE.findall(prose(DOCS / "selecting.md")))
-
-
-def test_every_room_is_listed_lowest_first() -> None:
-    text = (DOCS / "architecture.md").read_text().partition("## Folders")[2]
-    paths = [room.replace(".", "/") for room in ROOMS]
-    shown = [f"`{path}.py`" if (ROOT / f"{path}.py").is_file() else f"`{path}/`" for path in paths]
-    places = [text.index(name) for name in shown]
-    assert places == sorted(places)
 
 
 def test_glossary_defines_the_terms() -> None:
