@@ -42,7 +42,7 @@ from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
-from sweeps.lanes.trial_inputs import read_trial_inputs
+from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.inputs import read_points
 
@@ -103,7 +103,7 @@ def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) 
         training.update({name: record.device_seconds for name, record in ledger.records.items()})
 
     encoders = {base.encoder.name: load_encoder(base.encoder.name)}
-    inputs = read_trial_inputs(space, read_points(space, data), encoders, data, options.cache_folder)
+    inputs = read_training_inputs(space, read_points(space, data), encoders, data, options.cache_folder)
     with Ownership(plan.options.folder) as ownership:
         outcome = run_plan(plan, inputs, on_event, ownership)
     end = time.time()

@@ -46,7 +46,7 @@ from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_spac
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
-from sweeps.lanes.trial_inputs import read_trial_inputs
+from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.inputs import read_inputs, read_points
 from sweeps.setup.precision import fit_encoders
@@ -113,7 +113,7 @@ def measure(plan: SweepPlan) -> Measured:
 
     name = plan.space.base.encoder.name
     tables, encoders = read_points(plan.space, plan.data_folder), {name: load_encoder(name)}
-    inputs = read_trial_inputs(plan.space, tables, encoders, plan.data_folder, plan.options.cache_folder)
+    inputs = read_training_inputs(plan.space, tables, encoders, plan.data_folder, plan.options.cache_folder)
     with Ownership(plan.options.folder) as ownership:
         outcome = run_plan(plan, inputs, on_event, ownership)
     assert set(outcome.counts) <= {"complete", "reused"}, outcome

@@ -57,7 +57,8 @@ class Finder(importlib.machinery.PathFinder):
 
         def load_hooked(module):
             load(module)
-            reporter, on_step = module.TrialReporter, module.TrialReporter.on_step
+            reporter = getattr(module, "Reporter", None) or module.TrialReporter  # its earlier name
+            on_step = reporter.on_step
 
             def first_step(self, progress):
                 reporter.on_step = on_step

@@ -41,7 +41,7 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 @dataclass(kw_only=True)
-class RunningTrial:
+class LaneProgress:
     """What the metrics need to know of a trial that runs."""
 
     lane: str
@@ -63,7 +63,7 @@ class SweepMetrics:
 
     def __init__(self) -> None:
         self._gauges = {name: Gauge(name, text, tag_keys=labels) for name, (text, labels) in GAUGES.items()}
-        self._trials: dict[str, RunningTrial] = {}
+        self._trials: dict[str, LaneProgress] = {}
         self._set_at = 0.0
         """When the values were last set, on the monotonic clock."""
 
@@ -81,11 +81,11 @@ class SweepMetrics:
             trial.counts_before = trial.counts
 
 
-def note(trials: dict[str, RunningTrial], event: Event) -> None:
+def note(trials: dict[str, LaneProgress], event: Event) -> None:
     """Updates what is known of the running trials by an event."""
     name = str(event.trial_id)
     if event.kind in ("started", "resumed"):
-        trials[name] = RunningTrial(lane=str(event.lane))
+        trials[name] = LaneProgress(lane=str(event.lane))
     elif event.kind in ("ended", "requeued"):
         trials.pop(name, None)
     elif event.kind == "progress" and name in trials:
@@ -99,7 +99,7 @@ def note(trials: dict[str, RunningTrial], event: Event) -> None:
 
 
 def metric_values(
-    ledger: Ledger, trials: Mapping[str, RunningTrial], seconds: float
+    ledger: Ledger, trials: Mapping[str, LaneProgress], seconds: float
 ) -> Iterator[tuple[str, dict[str, str], float]]:
     """Name, labels but the sweep's, and value of each metric, `seconds` after the last time."""
     tasks, counts, best = ledger.plan.tasks, ledger.counts, ledger.best

@@ -43,7 +43,7 @@ from sweeps.lanes.channel import Channel, Event, channel_name
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
 from sweeps.lanes.silent_workers import SilentWorkers
 from sweeps.lanes.stored_inputs import StoredInputs, put_inputs
-from sweeps.lanes.trial_inputs import TrialInputs
+from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepPlan
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
@@ -92,7 +92,7 @@ class SweepRun:
     """What a run of a sweep is given; its parts change as it runs."""
 
     plan: SweepPlan
-    inputs: TrialInputs
+    inputs: TrainingInputs
     ledger: Ledger
     known: KnownTrials
     on_event: OnEvent
@@ -144,7 +144,7 @@ class RunningSweep:
 
 def run_plan(
     plan: SweepPlan,
-    inputs: TrialInputs,
+    inputs: TrainingInputs,
     on_event: OnEvent,
     ownership: Ownership,
     known: KnownTrials | None = None,

@@ -16,7 +16,7 @@ from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
 from sweeps.lanes.channel import Event
-from sweeps.lanes.trial_inputs import TrialInputs, read_trial_inputs
+from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.encoder_checks import describe_families
@@ -88,18 +88,18 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
             listener.show(resumed.notes)
             if resumed.is_over:
                 return finish_ended_sweep(options, resumed.plan, listener, resumed.known)
-            trial_inputs = prepare_trial_inputs(options, inputs, encoders)
+            training_inputs = prepare_training_inputs(options, inputs, encoders)
             del inputs  # whose texts take more memory than their tokens
-            return run_and_finish(options, resumed.plan, trial_inputs, listener, ownership, resumed.known)
+            return run_and_finish(options, resumed.plan, training_inputs, listener, ownership, resumed.known)
     need = describe_disk_need(options, inputs, encoders)
     listener.show([describe_total(options, inputs), *need])
     plan = create_sweep(options, inputs, encoders, arguments)
     ownership = Ownership(options.folder)
     try:
         with ownership:
-            trial_inputs = prepare_trial_inputs(options, inputs, encoders)
+            training_inputs = prepare_training_inputs(options, inputs, encoders)
             del inputs  # as above
-            return run_and_finish(options, plan, trial_inputs, listener, ownership)
+            return run_and_finish(options, plan, training_inputs, listener, ownership)
     except Exception:
         driver = read_driver(options.folder)  # after its last writing
         if driver is not None and driver.id == ownership.id:  # in a bucket another command may have taken the name
@@ -107,13 +107,13 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
         raise
 
 
-def prepare_trial_inputs(
+def prepare_training_inputs(
     options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
-) -> TrialInputs:
+) -> TrainingInputs:
     """Returns what trials are trained from; ValueError if it cannot be tokenised,
     or the cache of tokens cannot be written."""
     with writing_to(str(options.cache_folder)):
-        return read_trial_inputs(inputs.space, inputs.tables, encoders, inputs.data_folder, options.cache_folder)
+        return read_training_inputs(inputs.space, inputs.tables, encoders, inputs.data_folder, options.cache_folder)
 
 
 def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listener, known: KnownTrials) -> Ending:
@@ -155,7 +155,7 @@ def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
 def run_and_finish(
     options: SweepOptions,
     plan: SweepPlan,
-    inputs: TrialInputs,
+    inputs: TrainingInputs,
     listener: Listener,
     ownership: Ownership,
     known: KnownTrials | None = None,

@@ -30,7 +30,7 @@ PROGRESS_SECONDS = 1.0
 """Least time between two progress messages, and so the longest time until a stop is noticed."""
 
 
-class TrialReporter:
+class Reporter:
     """Sends one trial's messages to the channel, receives its answers, and writes the trial's epochs."""
 
     def __init__(

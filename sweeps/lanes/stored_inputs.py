@@ -25,7 +25,7 @@ from mtlib.data.load import TableKey, read_data
 from mtlib.data.token_cache import Corpus, TokenTable, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from sweeps.cluster.placement import on_node
-from sweeps.lanes.trial_inputs import StartKey, TrialInputs, data_key, start_key
+from sweeps.lanes.training_inputs import StartKey, TrainingInputs, data_key, start_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class StoredInputs:
     cache_folder: Path
 
 
-def put_inputs(inputs: TrialInputs, data_folder: Path, cache_folder: Path) -> StoredInputs:
+def put_inputs(inputs: TrainingInputs, data_folder: Path, cache_folder: Path) -> StoredInputs:
     """Puts the inputs into the object store of the driver's node, from which other nodes fetch their copy.
 
     `data_folder` and `cache_folder` are those on the driver. Raises ValueError as `read_starting_weights`.

@@ -27,7 +27,7 @@ from results.records.trial_folder import TrialEnd, TrialStart, read_start, write
 from sweeps.lanes.channel import Assignment, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.peak_memory import peak_memory
-from sweeps.lanes.reporter import TrialReporter
+from sweeps.lanes.reporter import Reporter
 from sweeps.reuse.finished_trials import TrialFolder, register_finished
 from sweeps.reuse.stage_store import has_stage
 from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point, store_cut, truncate_trial
@@ -40,7 +40,7 @@ class TrialRun:
     assignment: Assignment
     loaded: LoadedTrial
     folder: TrialFolder
-    reporter: TrialReporter
+    reporter: Reporter
     device: torch.device
     start: TrialStart | None = field(default=None)
     """The content of `trial.json`; on rank 0, once the trial has its starting point."""

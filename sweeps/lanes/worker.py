@@ -36,7 +36,7 @@ from sweeps.cluster.shared_storage import describe_faults, find_storage_fault
 from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.peak_memory import limit_memory, release_memory, reset_peak_memory
-from sweeps.lanes.reporter import TrialReporter
+from sweeps.lanes.reporter import Reporter
 from sweeps.lanes.stored_inputs import InputsReader, StoredInputs
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
@@ -134,7 +134,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(plan.options, assignment.trial_id)
-    reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device)
+    reporter = Reporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device)
     run = None
     try:
         limit_memory(device, 1.0 if assignment.has_gpu_alone else plan.options.gpus_per_worker)

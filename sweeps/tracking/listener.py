@@ -16,7 +16,7 @@ from mtlib.tasks import Task, value_of
 from results.records.files import PROJECT_FOLDER
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep
 from sweeps.lanes.channel import Event
-from sweeps.tracking.tracker import TrackedSweep, TrackedTrial, curve_values
+from sweeps.tracking.tracker import TrackedRun, TrackedSweep, curve_values
 
 SHORT_SECONDS = 3.0
 """The end of a sweep says that it waits for a tracker after so long."""
@@ -171,7 +171,7 @@ def tracked_sweep(folder: str) -> TrackedSweep:
     )
 
 
-def tracked_trial(sweep: TrackedSweep, record: TrialRecord) -> TrackedTrial:
+def tracked_trial(sweep: TrackedSweep, record: TrialRecord) -> TrackedRun:
     """Returns a trial as trackers get it, by its record."""
     settings = {
         "sweep": sweep.name,
@@ -181,7 +181,7 @@ def tracked_trial(sweep: TrackedSweep, record: TrialRecord) -> TrackedTrial:
         "seed": record.seed,
         **record.params,
     }
-    return TrackedTrial(
+    return TrackedRun(
         id=f"{sweep.id}-{record.trial_id}",
         name=record.trial_id,
         number=record.number,

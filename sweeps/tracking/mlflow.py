@@ -12,7 +12,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
-from sweeps.tracking.tracker import PROJECT_NAME, TrackedSweep, TrackedTrial, tracker_folder
+from sweeps.tracking.tracker import PROJECT_NAME, TrackedRun, TrackedSweep, tracker_folder
 
 PARENT_TAG = "mlflow.parentRunId"
 """By which MLflow nests runs."""
@@ -43,7 +43,7 @@ class MLflow:
         """The last step of each run."""
         self._open(sweep.id, sweep.name, {"question": sweep.question})
 
-    def begin(self, trial: TrackedTrial) -> None:
+    def begin(self, trial: TrackedRun) -> None:
         """Opens the trial's run, with searched values as parameters and the configuration as a file."""
         tags = {"sweep": self._sweep.name, PARENT_TAG: self._runs[self._sweep.id]}
         if self._open(trial.id, trial.name, tags):
@@ -51,14 +51,14 @@ class MLflow:
             self._client.log_batch(self._runs[trial.id], params=params)
             self._client.log_dict(self._runs[trial.id], dict(trial.config), "config.json")
 
-    def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+    def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds points to the run's metrics."""
         now = int(1000 * time.time())
         metrics = [Metric(name, value, now, step) for name, value in values.items()]
         self._client.log_batch(self._runs[trial.id], metrics=metrics)
         self._steps[trial.id] = step
 
-    def end(self, trial: TrackedTrial, status: str, values: Mapping[str, float]) -> None:
+    def end(self, trial: TrackedRun, status: str, values: Mapping[str, float]) -> None:
         """Adds best scores and status, and ends the run."""
         run = self._runs[trial.id]
         if status != "interrupted":

@@ -23,7 +23,7 @@ from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import is_file, open_folder, read_bytes, without_home
 from results.records.epochs import read_epochs
 from results.records.files import read_json, write_json
-from sweeps.tracking.tracker import TrackedSweep, TrackedTrial, Tracker, curve_values, make_tracker
+from sweeps.tracking.tracker import TrackedRun, TrackedSweep, Tracker, curve_values, make_tracker
 
 ATTEMPT_SECONDS = 20.0
 """Between two attempts while a tracker is down."""
@@ -51,7 +51,7 @@ class TrackerProcess:
     """Set once no further message will come."""
     make: Callable[[str, TrackedSweep, Callable[[str], None]], Tracker] = make_tracker
     tracker: Tracker | None = None
-    trials: dict[str, TrackedTrial] = field(default_factory=dict)
+    trials: dict[str, TrackedRun] = field(default_factory=dict)
     """By name, those whose run is open."""
     logged: dict[str, Logged] = field(default_factory=dict)
     """By trial."""
@@ -95,19 +95,19 @@ class TrackerProcess:
         if message["kind"] == "finish":
             self.finish(message["answer"])
             return
-        trial = TrackedTrial(**message["trial"])
+        trial = TrackedRun(**message["trial"])
         {"begin": self.begin, "known": self.catch_up, "report": self.report, "end": self.end}[message["kind"]](
             trial, message
         )
 
-    def begin(self, trial: TrackedTrial, _message: Mapping[str, Any]) -> None:
+    def begin(self, trial: TrackedRun, _message: Mapping[str, Any]) -> None:
         """Opens the run of a trial, or continues it."""
         assert self.tracker is not None
         if trial.name not in self.trials:
             self.tracker.begin(trial)
             self.trials[trial.name] = trial
 
-    def report(self, trial: TrackedTrial, message: Mapping[str, Any]) -> None:
+    def report(self, trial: TrackedRun, message: Mapping[str, Any]) -> None:
         """Logs an epoch, unless it was logged before."""
         logged, epoch = self.logged.setdefault(trial.name, Logged()), int(message["epoch"])
         if epoch <= logged.epochs:
@@ -118,7 +118,7 @@ class TrackerProcess:
         self.tracker.log(trial, message["step"], message["values"])
         logged.epochs = epoch
 
-    def end(self, trial: TrackedTrial, message: Mapping[str, Any]) -> None:
+    def end(self, trial: TrackedRun, message: Mapping[str, Any]) -> None:
         """Ends the run of a trial."""
         is_over = message["status"] != "interrupted"
         logged = self.logged.setdefault(trial.name, Logged())
@@ -131,7 +131,7 @@ class TrackerProcess:
         logged.has_ended = is_over
         self.write_logged({})
 
-    def catch_up(self, trial: TrackedTrial, message: Mapping[str, Any]) -> None:
+    def catch_up(self, trial: TrackedRun, message: Mapping[str, Any]) -> None:
         """Logs what an earlier run of the sweep has trained and this tracker does not have."""
         logged = self.logged.setdefault(trial.name, Logged())
         if logged.epochs < message["epochs"]:

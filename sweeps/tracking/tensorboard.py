@@ -11,7 +11,7 @@ from tensorboardX import SummaryWriter
 from tensorboardX.summary import hparams
 
 from mtlib.runtime.storage import local_path
-from sweeps.tracking.tracker import TrackedSweep, TrackedTrial, tracker_folder
+from sweeps.tracking.tracker import TrackedRun, TrackedSweep, tracker_folder
 
 FOLDER_VARIABLE = "TENSORBOARD_LOGGING_DIR"
 """Another folder for the runs; transformers' trainer reads the same."""
@@ -34,7 +34,7 @@ class TensorBoard:
         note(f"TensorBoard: tensorboard --logdir {shlex.quote(str(self._folder))}")
         self._writers: dict[str, SummaryWriter] = {}
 
-    def begin(self, trial: TrackedTrial) -> None:
+    def begin(self, trial: TrackedRun) -> None:
         """Opens the trial's writer."""
         if trial.name not in self._writers:
             is_new = not (self._folder / trial.name).exists()
@@ -45,12 +45,12 @@ class TensorBoard:
             if is_new:
                 writer.add_text("configuration", f"```\n{json.dumps(trial.config, indent=2)}\n```")
 
-    def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+    def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds scalars."""
         for name, value in values.items():
             self._writers[trial.name].add_scalar(name, value, step)
 
-    def end(self, trial: TrackedTrial, status: str, values: Mapping[str, float]) -> None:
+    def end(self, trial: TrackedRun, status: str, values: Mapping[str, float]) -> None:
         """Adds the trial to the table of HParams, unless it may be continued."""
         writer = self._writers.pop(trial.name)
         if status != "interrupted":

@@ -36,7 +36,7 @@ class TrackedSweep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrackedTrial:
+class TrackedRun:
     """A trial as trackers get it: plain data, without paths of this machine."""
 
     id: str
@@ -57,13 +57,13 @@ class Tracker(Protocol):
     def __init__(self, sweep: TrackedSweep, note: Callable[[str], None]) -> None:
         """Connects to the tracker; `note` shows a line, such as how to look at the runs."""
 
-    def begin(self, trial: TrackedTrial) -> None:
+    def begin(self, trial: TrackedRun) -> None:
         """Opens the run of a trial, or continues it."""
 
-    def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+    def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds points to curves of a run that was begun, at an optimizer step above those before."""
 
-    def end(self, trial: TrackedTrial, status: str, values: Mapping[str, float]) -> None:
+    def end(self, trial: TrackedRun, status: str, values: Mapping[str, float]) -> None:
         """Closes a run with its best scores; one that is `interrupted` may be continued."""
 
     def finish(self, answer: str, files: Sequence[Path]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import trackio
 
-from sweeps.tracking.tracker import PROJECT_NAME, TrackedSweep, TrackedTrial
+from sweeps.tracking.tracker import PROJECT_NAME, TrackedRun, TrackedSweep
 
 
 class Trackio:
@@ -20,17 +20,17 @@ class Trackio:
         self._steps: dict[str, int] = {}
         """The last step of each open run."""
 
-    def begin(self, trial: TrackedTrial) -> None:
+    def begin(self, trial: TrackedRun) -> None:
         """Opens the trial's run."""
         if trial.id not in self._runs:
             self._runs[trial.id] = self._open(trial.id, {**trial.settings, "config": trial.config})
 
-    def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+    def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds a row."""
         self._runs[trial.id].log(dict(values), step=step)
         self._steps[trial.id] = step
 
-    def end(self, trial: TrackedTrial, status: str, values: Mapping[str, float]) -> None:
+    def end(self, trial: TrackedRun, status: str, values: Mapping[str, float]) -> None:
         """Adds best scores and status, and waits until all is sent."""
         if status != "interrupted":
             self._runs[trial.id].log({**values, "status": status}, step=self._steps.pop(trial.id, 0))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import wandb
 
-from sweeps.tracking.tracker import PROJECT_NAME, TrackedSweep, TrackedTrial, tracker_folder
+from sweeps.tracking.tracker import PROJECT_NAME, TrackedRun, TrackedSweep, tracker_folder
 
 
 class Wandb:
@@ -30,7 +30,7 @@ class Wandb:
         if "offline" in (self._mode, os.environ.get("WANDB_MODE")):
             note(f"W&B: runs are kept offline; to send them: wandb sync {shlex.quote(str(folder))}/offline-run-*")
 
-    def begin(self, trial: TrackedTrial) -> None:
+    def begin(self, trial: TrackedRun) -> None:
         """Opens the trial's run."""
         if trial.name not in self._runs:
             self._runs[trial.name] = self._open(
@@ -40,11 +40,11 @@ class Wandb:
                 config={**trial.settings, "config": trial.config},
             )
 
-    def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+    def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds a row to the run's history."""
         self._runs[trial.name].log(dict(values), step=step)
 
-    def end(self, trial: TrackedTrial, status: str, values: Mapping[str, float]) -> None:
+    def end(self, trial: TrackedRun, status: str, values: Mapping[str, float]) -> None:
         """Adds best scores and status to the summary; W&B shows an interrupted or failed trial as failed."""
         run = self._runs[trial.name]
         run.summary.update({**values, "status": status})

@@ -38,7 +38,7 @@ from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import open_ledger
 from sweeps.driver.resume import read_saved_options
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome, close_records
-from sweeps.lanes.trial_inputs import TrialInputs
+from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepPlan
 from sweeps.run import main
 from sweeps.search.study import JOURNAL_NAME
@@ -77,7 +77,7 @@ def replace_run(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
 
     def run_plan(
         plan: SweepPlan,
-        _inputs: TrialInputs,
+        _inputs: TrainingInputs,
         on_event: OnEvent,
         _ownership: Ownership,
         known: KnownTrials | None = None,

@@ -51,14 +51,14 @@ from sweeps.driver.run_sweep import (
     run_plan,
 )
 from sweeps.lanes.channel import Event
-from sweeps.lanes.trial_inputs import TrialInputs
+from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 from sweeps.search.trial import make_trial
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
-from tests.trial_inputs import read_inputs_of
+from tests.training_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
 
@@ -129,7 +129,7 @@ def run_on_one_lane(
 
 
 def run_owned(
-    plan: SweepPlan, on_event: Callable[[Event, Ledger], None], inputs: TrialInputs | None = None, **others: Any
+    plan: SweepPlan, on_event: Callable[[Event, Ledger], None], inputs: TrainingInputs | None = None, **others: Any
 ) -> SweepOutcome:
     """Runs a new sweep in its folder."""
     write_sweep(plan.options.folder, {"name": plan.options.name})
@@ -408,7 +408,7 @@ def test_sweep_that_another_driver_has_taken_is_not_written_into(
     write_driver(plan.options.folder, id="other")
     write_trial(plan.options.folder, make_trial(plan.space, 0, 0, {"smart.weight": 0.0}), "complete", (0.5,))
     before = {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")}
-    ownership, inputs = Ownership(plan.options.folder), cast(TrialInputs, None)
+    ownership, inputs = Ownership(plan.options.folder), cast(TrainingInputs, None)
 
     def lose(_run: SweepRun) -> str:
         ownership.is_lost = True

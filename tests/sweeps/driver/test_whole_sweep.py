@@ -15,7 +15,7 @@ from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
-from sweeps.lanes.trial_inputs import TrialInputs
+from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.create import create_sweep
 from tests.driver_files import write_driver
@@ -57,7 +57,7 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, listening: Listening, *, has_tr
 
     def run(
         plan: SweepPlan,
-        _inputs: TrialInputs,
+        _inputs: TrainingInputs,
         on_event: OnEvent,
         ownership: Ownership,
         known: KnownTrials | None,

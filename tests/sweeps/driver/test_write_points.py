@@ -35,7 +35,7 @@ from sweeps.search.trial import make_trial
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
 from tests.sweeps.reuse.trained_trials import FAST, assert_same, read_trial_files, train_trial
-from tests.trial_inputs import load_from_files
+from tests.training_inputs import load_from_files
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
 """Audit events of file changes, with the number of paths that come first in their arguments; and `open` to write."""

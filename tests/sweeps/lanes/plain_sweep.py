@@ -19,7 +19,7 @@ from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 from sweeps.search.stage_order import StageOrder, find_stage_keys
 from sweeps.search.trial import Trial
-from tests.trial_inputs import load_from_files
+from tests.training_inputs import load_from_files
 
 CPU = torch.device("cpu")
 

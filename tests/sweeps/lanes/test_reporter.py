@@ -19,7 +19,7 @@ from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, trial_epochs
 from sweeps.lanes import reporter as reporter_module
 from sweeps.lanes.channel import Channel
-from sweeps.lanes.reporter import TrialReporter
+from sweeps.lanes.reporter import Reporter
 from tests.local_channel import LocalChannel, call_at_once
 from tests.results.conftest import build_report
 
@@ -39,11 +39,11 @@ def short_config(tiny_config: TrialConfig) -> TrialConfig:
     return tiny_config.override({"smart.weight": 0, "stages.1.steps_per_epoch": 4})
 
 
-def make_reporter(channel: LocalChannel, folder: Path, metric: str = "overall") -> TrialReporter:
+def make_reporter(channel: LocalChannel, folder: Path, metric: str = "overall") -> Reporter:
     """The reporter of a trial that has just been handed to a lane."""
     found: Any = channel
     assignment = channel.assign({"trial_id": NAME})
-    return TrialReporter(found, open_folder(folder), assignment, metric, TASKS, torch.device("cpu"))
+    return Reporter(found, open_folder(folder), assignment, metric, TASKS, torch.device("cpu"))
 
 
 def be_second(monkeypatch: pytest.MonkeyPatch, first: Any) -> None:

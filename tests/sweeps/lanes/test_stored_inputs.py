@@ -19,7 +19,7 @@ from mtlib.model.encoder import PretrainedEncoder, build_encoder
 from sweeps.lanes.stored_inputs import InputsReader, put_inputs
 from sweeps.options import SweepPlan
 from tests.sweeps.conftest import MakePlan
-from tests.trial_inputs import read_inputs_of
+from tests.training_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
 

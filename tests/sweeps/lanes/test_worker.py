@@ -39,7 +39,7 @@ from sweeps.lanes.worker import LaneSetup, cause_of, run_lane, smallest, train_a
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
-from tests.trial_inputs import FileReader, cached_encoder, read_inputs_of
+from tests.training_inputs import FileReader, cached_encoder, read_inputs_of
 
 PATIENCE_SECONDS = 300
 BAD, KILLED, UNINTERRUPTED = (f"000{number}-r0" for number in range(3))
@@ -48,11 +48,11 @@ BAD, KILLED, UNINTERRUPTED = (f"000{number}-r0" for number in range(3))
 def sabotage(marks: Path) -> None:
     """Makes the second worker fail in the third step of two trials: always by an error, once by a kill."""
     from mtlib.runtime.workers import worker_rank
-    from sweeps.lanes.reporter import TrialReporter
+    from sweeps.lanes.reporter import Reporter
 
-    real = TrialReporter.on_step
+    real = Reporter.on_step
 
-    def on_step(reporter: TrialReporter, progress: StepProgress) -> bool:
+    def on_step(reporter: Reporter, progress: StepProgress) -> bool:
         if worker_rank() == 1 and progress.step == 3:
             if reporter._trial_id == BAD:
                 raise KeyError("lost")
@@ -61,7 +61,7 @@ def sabotage(marks: Path) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return real(reporter, progress)
 
-    TrialReporter.on_step = on_step  # type: ignore[assignment, method-assign]
+    Reporter.on_step = on_step  # type: ignore[assignment, method-assign]
 
 
 class OpenLane:
@@ -199,7 +199,7 @@ def plain_lane(
         reporters.append(PlainReporter(plan.options.folder, assignment.trial_id))
         return reporters[-1]
 
-    monkeypatch.setattr(sweeps.lanes.worker, "TrialReporter", make)
+    monkeypatch.setattr(sweeps.lanes.worker, "Reporter", make)
     nobody: Any = None
     plan = make_plan(base=config, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
     return PlainLane(LaneSetup(lane="lane", channel=nobody, plan=plan, inputs=nobody, driver_id=""), reporters)

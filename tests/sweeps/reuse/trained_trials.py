@@ -24,7 +24,7 @@ from sweeps.reuse.finished_trials import FINISHED_FOLDER, TrialFolder, states_pa
 from sweeps.reuse.stage_store import STORE_FOLDER, StageStore
 from sweeps.reuse.starting_point import store_cut
 from tests.killed import Killed
-from tests.trial_inputs import load_from_files
+from tests.training_inputs import load_from_files
 
 CPU = torch.device("cpu")
 FAST = {

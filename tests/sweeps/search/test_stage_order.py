@@ -10,7 +10,7 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
 from sweeps.search.stage_order import StageKeys, StageOrder, find_stage_keys
-from tests.trial_inputs import load_from_files
+from tests.training_inputs import load_from_files
 
 
 def keys(*ends: str, cuts: Sequence[str] = ()) -> StageKeys:

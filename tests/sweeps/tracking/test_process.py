@@ -11,7 +11,7 @@ import pytest
 from sweeps.search.trial import Trial, make_trial
 from sweeps.tracking import process
 from sweeps.tracking.process import TrackerProcess
-from sweeps.tracking.tracker import TrackedSweep, TrackedTrial
+from sweeps.tracking.tracker import TrackedRun, TrackedSweep
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.tracking.tracked import BEST, tracked_sweep, tracked_trial
@@ -28,15 +28,15 @@ class Recorder:
         self._may_fail()
         return self
 
-    def begin(self, trial: TrackedTrial) -> None:
+    def begin(self, trial: TrackedRun) -> None:
         self._may_fail()
         self.calls.append(("begin", trial.name))
 
-    def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+    def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         self._may_fail()
         self.calls.append(("log", trial.name, step, dict(values)))
 
-    def end(self, trial: TrackedTrial, status: str, values: Mapping[str, float]) -> None:
+    def end(self, trial: TrackedRun, status: str, values: Mapping[str, float]) -> None:
         self._may_fail()
         self.calls.append(("end", trial.name, status, dict(values)))
 
@@ -91,7 +91,7 @@ def test_resumed_sweep_continues_the_run_and_repeats_no_point(tmp_path: Path, re
 
 def test_epoch_that_a_kill_interrupted_is_not_logged_twice(tmp_path: Path, recorder: Recorder) -> None:
     class Killed(Recorder):
-        def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+        def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
             super().log(trial, step, values)
             raise SystemExit  # as a kill: nothing is written after it
 

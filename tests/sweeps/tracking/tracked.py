@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sweeps.tracking.tracker import TrackedSweep, TrackedTrial
+from sweeps.tracking.tracker import TrackedRun, TrackedSweep
 
 NAME = "0003-r0"
 VALUES = {"dev/sst/accuracy": 0.5, "train/sst/loss": 1.5, "epoch": 1.0}
@@ -13,9 +13,9 @@ def tracked_sweep(folder: Path) -> TrackedSweep:
     return TrackedSweep(name="mine", id="mine-1a2b", question="Which one?", folder=str(folder))
 
 
-def tracked_trial(name: str = NAME) -> TrackedTrial:
+def tracked_trial(name: str = NAME) -> TrackedRun:
     settings = {"sweep": "mine", "question": "Which one?", "configuration": 3, "replicate": 0, "seed": 7}
-    return TrackedTrial(
+    return TrackedRun(
         id=f"mine-1a2b-{name}",
         name=name,
         number=3,

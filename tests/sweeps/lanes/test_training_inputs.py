@@ -16,10 +16,10 @@ from mtlib.data.load import read_data, read_held_out
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.space import SearchSpace
-from sweeps.lanes.trial_inputs import TrialInputs, data_key, read_trial_inputs
+from sweeps.lanes.training_inputs import TrainingInputs, data_key, read_training_inputs
 from sweeps.setup.inputs import read_points
 
-ReadInputs = Callable[..., TrialInputs]
+ReadInputs = Callable[..., TrainingInputs]
 TASK_SPLITS = {(task, split) for task in ("sst", "qqp", "sts") for split in ("train", "dev")}
 
 
@@ -27,12 +27,12 @@ TASK_SPLITS = {(task, split) for task in ("sst", "qqp", "sts") for split in ("tr
 def read(tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path) -> ReadInputs:
     """Reads the inputs of a space with this base and grid."""
 
-    def read(base: TrialConfig, **grid: tuple[Any, ...]) -> TrialInputs:
+    def read(base: TrialConfig, **grid: tuple[Any, ...]) -> TrainingInputs:
         searched: dict[str | tuple[str, ...], tuple[Any, ...]] = {"seed": (1, 2)}
         searched |= {key.replace("__", "."): values for key, values in grid.items()}
         space = SearchSpace(name="tiny", question="?", base=base, grid=searched)
         encoders = {space.base.encoder.name: tiny_encoder}
-        return read_trial_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)
+        return read_training_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)
 
     return read
 
@@ -88,7 +88,7 @@ def test_each_encoder_reads_the_tables_with_its_own_tokenizer(
     other = dataclasses.replace(tiny_encoder, tokenizer=tokenizer)
     encoders, base = {"a": tiny_encoder, "b": other, "c": tiny_encoder}, tiny_config.override({"encoder.name": "a"})
     space = SearchSpace(name="tiny", question="?", base=base, grid={"encoder.name": tuple(encoders)})
-    inputs = read_trial_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)
+    inputs = read_training_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)
     found = {config.encoder.name: inputs.corpora[data_key(config)] for config in space.configs}
     for name, corpus in found.items():
         expected = tokenize(read_data(space.base, tiny_folder), encoders[name].tokenizer, tmp_path)

@@ -20,7 +20,7 @@ StartKey = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialInputs:
+class TrainingInputs:
     """What the trials of a sweep are trained from."""
 
     encoders: Mapping[str, PretrainedEncoder]
@@ -38,13 +38,13 @@ class TrialInputs:
         return sum(encoders) + max(encoders) * len(self.starts) + sum(tables.values())
 
 
-def read_trial_inputs(
+def read_training_inputs(
     space: SearchSpace,
     tables: Mapping[tuple[TableKey, RowSources], Table],
     encoders: Mapping[str, PretrainedEncoder],
     data_folder: Path,
     cache_folder: Path,
-) -> TrialInputs:
+) -> TrainingInputs:
     """Tokenises the tables of all points of a space, as `read_points` reads them, unless the cache has their tokens.
 
     Each encoder's tokenizer reads the tables of its own points. Raises ValueError as `tokenize`.
@@ -56,7 +56,7 @@ def read_trial_inputs(
         texts = {(*source, prefix): prefixed_table(tables[source], prefix) for source, prefix in wanted}
         tokens[name] = tokenize(texts, encoder.tokenizer, cache_folder)
     settings = dict.fromkeys(config.encoder for config in space.configs if config.encoder.start_from is not None)
-    return TrialInputs(
+    return TrainingInputs(
         encoders=encoders,
         corpora={
             data_key(config): {

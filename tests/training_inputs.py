@@ -15,7 +15,7 @@ from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from search_spaces.space import encoder_names
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
-from sweeps.lanes.trial_inputs import TrialInputs, read_trial_inputs
+from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepPlan
 from sweeps.setup.inputs import read_points
 
@@ -47,8 +47,8 @@ def load_from_files(config: TrialConfig, data: Path, cache: Path, environment: M
     return load_trial(config, reader.encoder, reader.read_corpus(config), reader.read_start(config), environment)
 
 
-def read_inputs_of(plan: SweepPlan) -> TrialInputs:
+def read_inputs_of(plan: SweepPlan) -> TrainingInputs:
     """The inputs of all trials of a sweep."""
     tables, encoders = read_points(plan.space, plan.data_folder), map(cached_encoder, encoder_names(plan.space))
     named = dict(zip(encoder_names(plan.space), encoders, strict=True))
-    return read_trial_inputs(plan.space, tables, named, plan.data_folder, plan.options.cache_folder)
+    return read_training_inputs(plan.space, tables, named, plan.data_folder, plan.options.cache_folder)
