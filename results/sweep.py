@@ -17,7 +17,7 @@ from mtlib.config.penalties import Penalty
 from mtlib.runtime.errors import reason_of, require_name
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
-from results.answers.answer import answer_question, needs_early
+from results.answers.answer import answer_question
 from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
 from results.records.driver_file import find_stop_time
@@ -48,7 +48,7 @@ from results.stats.looks import Looks, looks_at
 from results.stats.race import decide_complete_rounds
 from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
 from results.stats.texts import value_text
-from results.stats.trial_scores import TrialScores, best_overall_epochs, early_trials, read_scores
+from results.stats.trial_scores import TrialScores, best_overall_epochs, read_scores
 
 if TYPE_CHECKING:
     from results.figures.sweep_plots import SweepPlots
@@ -215,21 +215,13 @@ class Sweep:
             question = (self.info.get("space") or {}).get("question")
             return [str(question or self.name), f"The question has no answer: {reason_of(error)}."]
 
-    def answer_from(
-        self, effects: SweepEffects, difference: float | None = None, bases: Mapping[str, Any] | None = None
-    ) -> list[str]:
-        """As `answer`, from the effects of this sweep with these base values; raises as `effects`."""
+    def answer_from(self, effects: SweepEffects, difference: float | None = None) -> list[str]:
+        """As `answer`, from effects of this sweep, perhaps with other base values."""
         if effects.search == "grid":  # names no best configuration: nothing is ranked for its answer
             return answer_question(effects, self.records, difference)
-        early: tuple[int, SweepEffects] | str | None = None
-        if needs_early(effects):
-            try:
-                early = self.estimate_early_effects(bases)
-            except ValueError as error:
-                early = reason_of(error)
         number = base_number(searched_keys(self.info, self.records), self.records)
         ranked = self.ranked_finished
-        return answer_question(effects, self.records, difference, early=early, ranked=ranked, base_number=number)
+        return answer_question(effects, self.records, difference, ranked=ranked, base_number=number)
 
     @cached_property
     def looks(self) -> Looks:
@@ -273,29 +265,16 @@ class Sweep:
             sweep_effects(self.path, self.info, self.records, self.scores, bases) if bases else self.estimated_effects
         )
 
-    def estimate_early_effects(self, bases: Mapping[str, Any] | None = None) -> tuple[int, SweepEffects] | None:
-        """Returns the last epoch that all first trials reached, and the effects on the scores there, where some were
-        pruned; else None. Arguments and errors as of `effects`."""
-        early = early_trials(self.records, self.curves)
-        if early is None:
-            return None
-        epoch, records, curves = early
-        return epoch, sweep_effects(self.path, self.info, records, self.scores_of(records, curves), bases)
-
     @cached_property
     def scores(self) -> TrialScores:
         """The trials' scores at their best epochs; raises as `ranking`."""
-        return self.scores_of(self.records, self.curves)
-
-    def scores_of(self, records: Sequence[TrialRecord], curves: pd.DataFrame) -> TrialScores:
-        """Scores of some trials at the best epochs of these curves; raises as `ranking`."""
         root = open_folder(self.path)
 
         def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> tuple[Any, Any, Any]:
             ids, labels, logits = stack_predictions(root, task, split, wanted)
             return labels, logits, read_groups(self.path, task, ids) if split == "dev" else None
 
-        return read_scores(records, curves, self.tasks, read)
+        return read_scores(self.records, self.curves, self.tasks, read)
 
 
 def load_sweep(path: Location) -> Sweep:

@@ -33,7 +33,6 @@ def answer_question(
     records: Sequence[TrialRecord],
     difference: float | None = None,
     *,
-    early: tuple[int, SweepEffects] | str | None = None,
     ranked: Sequence[RankedConfiguration] = (),
     base_number: int | None = None,
 ) -> list[str]:
@@ -44,8 +43,6 @@ def answer_question(
         records: its trials, from which the cost of more replicates is taken.
         difference: above 0; the answer says how many replicates would find it. None for the largest one that was
             observed where nothing is decided.
-        early: an epoch and the effects on the scores there, which a search that pruned trials shows where the effects
-            on the final ones are not known; or why there are none.
         ranked: the configurations with a finished trial, compared among themselves, best first, of which a search
             names the best.
         base_number: of the base configuration, if the search has a trial of it.
@@ -53,11 +50,13 @@ def answer_question(
     if not effects.compared:
         return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
     main = score_answer(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)
-    found = [*early_answer(effects, early), *best_found(effects, ranked, base_number)]
+    column = effects.columns.get(effects.metric)
+    are_unknown = effects.search != "grid" and column is not None and not column.is_known
+    found = best_found(effects, ranked, base_number)
     decided = race_answer(effects.race, records)
     return [
         effects.question,
-        *([*found, *main] if needs_early(effects) else [*main, *found]),  # what is known first
+        *([*found, *main] if are_unknown else [*main, *found]),  # what is known first
         *([decided] if decided else []),
         *training_line(effects, records),
         *remarks(effects, difference),
@@ -279,29 +278,6 @@ def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]
 def searched_text(record: TrialRecord) -> str:
     """E.g. `smart.weight 0.45, smart.mode paper`; of many keys the first, and empty if nothing was searched."""
     return named([f"{key} {value_text(value)}" for key, value in record.params.items()])
-
-
-def needs_early(effects: SweepEffects) -> bool:
-    """Returns whether early scores may tell what the final ones do not, as of a search with too few finished trials."""
-    column = effects.columns.get(effects.metric)
-    return effects.search != "grid" and column is not None and not column.is_known
-
-
-def early_answer(effects: SweepEffects, early: tuple[int, SweepEffects] | str | None) -> Iterator[str]:
-    """The effects on early scores, where the effects on the final score are not known, but these are."""
-    if early is None or not needs_early(effects):
-        return
-    if isinstance(early, str):
-        yield f"Effects on early scores are not known either: {early}."
-        return
-    epoch, found = early
-    column = found.columns.get(effects.metric)
-    if column is not None and column.is_known:
-        yield (
-            f"Effects on the scores after epoch {epoch}, which all {column.num_configurations} configurations have "
-            "(they favour configurations that learn fast):"
-        )
-        yield from (words for _, words in key_answers(found, column))
 
 
 def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], base_number: int | None) -> Iterator[str]:

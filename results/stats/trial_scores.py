@@ -6,7 +6,7 @@ where there are several; a failed trial does not count.
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import pandas as pd
 from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, score_of
 from results.records.predictions import TrialEpoch
-from results.records.trials import COMPLETED, OVERALL, TrialRecord
+from results.records.trials import OVERALL, TrialRecord
 from results.stats.configuration_means import ModelScores, number_equal
 from results.stats.covariance import overall_covariance, score_covariance
 from results.stats.resampling import Floats, Numbers
@@ -141,32 +141,6 @@ def example_covariances(
             labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
             covariances[task, split] = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
     return covariances
-
-
-def early_trials(
-    records: Sequence[TrialRecord], curves: pd.DataFrame
-) -> tuple[int, list[TrialRecord], pd.DataFrame] | None:
-    """Returns the first trials that completed or were pruned,
-    at the last epoch at which all of them have an overall score.
-
-    Effects on final scores leave out the pruned trials, which are the worse ones; these do not.
-
-    Returns:
-        The epoch, the trials as if they had completed then, and their curves at that epoch; None if none was pruned,
-        or no epoch has all scores.
-    """
-    firsts = [record for record in records if record.replicate == 0 and record.status in (*COMPLETED, "pruned")]
-    if all(record.status in COMPLETED for record in firsts):
-        return None
-    ids = [record.trial_id for record in firsts]
-    own = curves[curves["trial"].isin(ids)]
-    num_scored = own[own["task"] == OVERALL].groupby("epoch")["trial"].nunique()
-    reached = num_scored.index[num_scored == len(ids)]
-    if reached.empty:
-        return None
-    epoch = int(reached.max())
-    records = [replace(record, status="complete") for record in firsts]
-    return epoch, records, own[own["epoch"] == epoch]
 
 
 def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:

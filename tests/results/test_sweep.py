@@ -39,7 +39,6 @@ from tests.driver_files import write_driver
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
 from tests.results.ensembles.test_ensemble import build_pool
-from tests.results.records.changed_epochs import change_predictions, lose
 from tests.results.selection.scored_sweep import build_sweep
 from tests.results.selection.test_report import record_groups
 
@@ -313,45 +312,12 @@ def pruned_search(folder: Path) -> None:
             write_epoch(folder, record.trial_id, build_report(epoch, skill=skill, seed=record.number))
 
 
-def test_early_effects_are_those_of_all_first_trials_at_the_last_epoch_that_all_reached(tmp_path: Path) -> None:
+def test_search_with_too_few_finished_trials_names_the_best_one_first(tmp_path: Path) -> None:
     pruned_search(tmp_path)
-    sweep = load_sweep(tmp_path)
-    early = sweep.estimate_early_effects()
-    assert early is not None
-    epoch, effects = early
-    column = effects.columns["overall"]
-    assert (epoch, column.num_configurations, column.num_trials) == (2, 6, 6)
-    assert (column.is_known, sweep.estimated_effects.columns["overall"].is_known) == (True, False)
-    scores = sweep.curves.query("epoch == 2 and task == 'overall' and split == 'dev' and not trial.str.endswith('r1')")
-    assert column.curves["smart.weight"].means.mean() == pytest.approx(scores["value"].mean(), abs=0.01)
-    lines = sweep.answer()
-    assert any("after epoch 2, which all 6 configurations have" in line for line in lines)
-    (line,) = [line for line in lines if line.startswith("The best configuration, 0005 (weight=1)")]
-    assert "0000, of which no trial has finished" in line
-
-
-def test_lost_early_predictions_leave_the_rest_of_the_answer(tmp_path: Path) -> None:
-    pruned_search(tmp_path)
-    change_predictions(tmp_path, "sst", lose, ("0003-r0", 2))
-    sweep = load_sweep(tmp_path)
-    assert sweep.scores.epochs["0003-r0"] == 3
-    lines = sweep.answer()
-    assert any(line.startswith("Not known: 3 finished configurations are too few") for line in lines)
-    (line,) = [line for line in lines if line.startswith("Effects on early scores are not known either: ")]
-    assert "0003-r0" in line
-    assert "\n" not in line
-
-
-def test_search_that_pruned_no_trial_has_no_early_effects(sweep_folder: Path) -> None:
-    record_search(sweep_folder)
-    info = json.loads((sweep_folder / "sweep.json").read_text())
-    write_sweep(sweep_folder, {**info, "search": "tpe"})
-    stop_last_trial(sweep_folder, "complete")
-    assert load_sweep(sweep_folder).estimate_early_effects() is None
-    stop_last_trial(sweep_folder, "pruned")
-    early = load_sweep(sweep_folder).estimate_early_effects()
-    assert early is not None
-    assert early[0] == 2
+    _, found, unknown, *_ = load_sweep(tmp_path).answer()
+    assert found.startswith("The best configuration, 0005 (weight=1)")
+    assert "0000, of which no trial has finished" in found
+    assert unknown.startswith("Not known: 3 finished configurations are too few")
 
 
 FIRST = {"sst": "macro_f1", "qqp": "average_precision", "sts": "rmse"}

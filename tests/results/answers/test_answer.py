@@ -169,19 +169,6 @@ def test_a_search_that_is_too_small_is_to_be_extended(make_record: MakeRecord) -
     assert lines_of(replace(effects, left_out={"running": 1}))[0].endswith("Some trials have not ended.")
 
 
-def test_early_scores_answer_where_final_ones_do_not() -> None:
-    """The trials that were pruned have them too."""
-    values = [value(0.0, None), value(0.45, 0.014)]
-    known = replace(sweep_of(values, num_configurations=24, num_replicates=(1, 1)), search="tpe")
-    final = replace(sweep_of([], is_known=False), search="tpe")
-    remark, found, unknown = answer_question(final, (), early=(2, known))[1:]
-    assert unknown.startswith("Not known: ")
-    assert "after epoch 2, which all 24 configurations have" in remark
-    assert found.startswith("Take smart.weight 0.45: ")
-    assert answer_question(known, (), early=(2, known)) == answer_question(known, ())
-    assert answer_question(final, (), early=(2, final)) == answer_question(final, ())
-
-
 BASE, OTHER = {"smart.weight": 0.0}, {"smart.weight": 0.45}
 
 
