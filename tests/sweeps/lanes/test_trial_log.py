@@ -32,7 +32,7 @@ def test_lines_warnings_and_tracebacks_follow_those_of_earlier_attempts(tmp_path
     second.write()
     lines = read(tmp_path).splitlines()
     assert [re.sub(r"^[-\d]+ [\d:,]+ ", "", line) for line in lines[:2]] == ["epoch 1", "it is slow"]
-    assert "UserWarning: it is old" in read(tmp_path)
+    assert "it is old" in read(tmp_path)  # in a form that libraries may change
     assert lines[-1] == "KeyError: 'lost'"
     assert sum("Traceback" in line for line in lines) == 1
     assert "of another trial" not in read(tmp_path)
