@@ -23,7 +23,7 @@ from mtlib.runtime.console import show_note, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import is_uri, open_folder, split_location
 from mtlib.tasks import TASKS, Task
-from results.inference.bundle.manifest import BUNDLE_FILE, find_bundle, load_bundled, read_bundle
+from results.inference.bundle.manifest import BUNDLE_FILE, MAKE_BUNDLE_AGAIN, find_bundle, load_bundled, read_bundle
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.progress_bar import show_rows
@@ -260,7 +260,7 @@ def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str],
     folder = find_bundle(home)
     if folder is not None:
         bundle = read_bundle(folder)
-        selection = only_tasks(read_selection(folder), bundle.tasks)
+        selection = only_tasks(read_selection(folder, MAKE_BUNDLE_AGAIN), bundle.tasks)
         return selection, lambda task: load_bundled(folder, bundle, task, options.device)
     selection = read_selection(home)
     source = source_of(options, selection, home, options.device)

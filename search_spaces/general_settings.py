@@ -7,8 +7,8 @@ Expected: No paper has these settings. Mean pooling, a rate of its own for the h
           further down are from Sun et al. 2019 and Howard and Ruder 2018.
 Answer:   With MiniLM on SST, QQP and STS, 240 steps and two trainings each: pairs in one input only cost .025
           overall, the first token instead of the mean .020, heads at random .020, batches of 16 .010, all
-          significantly. The other changes lie between -.003 and +.001, none significant (docs/measurements.md,
-          "Settings to start with").
+          significantly. The other changes lie between -.003 and +.001, none significant
+          (docs/measurements/training_settings.md).
 
 One setting is changed at a time. With data of other tasks: the changes that apply to them.
 """

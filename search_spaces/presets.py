@@ -1,7 +1,7 @@
 """Base configurations of search spaces: the papers' settings, and `general`, with which to start on any tasks.
 
 The papers name no precision. Here it is `auto`: dev scores in bf16 are those in fp32, with SMART and without
-(docs/measurements.md, "Is bf16 as good as fp32?").
+(docs/measurements/real_text.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -134,7 +134,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     """Settings to start with, for any tasks; no paper's.
 
     Measured with MiniLM on SST, QQP and STS, 600 and 1,200 steps, of 16 rows where batches are not the question, one
-    setting at a time in 240 steps of 32; the order in 5,000 steps (docs/measurements.md, "Settings to start with"):
+    setting at a time in 240 steps of 32; the order in 5,000 steps (docs/measurements/training_settings.md):
     - a pair in one input and a comparison of its texts, each encoded alone, are better than the first alone: the two
       make different mistakes. The second is what encoders of sentences were pretrained for.
     - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is not shown to

@@ -35,6 +35,7 @@ from mtlib.runtime.command_line import (
     parse_words,
     prepare_output,
     print_error,
+    print_method_error,
 )
 from mtlib.runtime.console import output_width, show_lines, wrapped
 from search_spaces.space import grid_trials, list_spaces
@@ -71,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USE
     except BrokenPipeError:
         discard_output()
-        show_lines(["interrupted: standard output was closed; continue with --resume"], sys.stderr)
+        with contextlib.suppress(BrokenPipeError):  # `2>&1 | head` has closed both
+            show_lines(["interrupted: standard output was closed; --resume continues what has begun"], sys.stderr)
         return INTERRUPTED
     except OSError as error:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -81,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         show_lines(["interrupted"], sys.stderr)
         return INTERRUPTED
+    except Exception as error:
+        print_method_error(error)
+        return WRONG_USE
 
 
 def print_only(print_all: Callable[[], None]) -> int:
@@ -143,7 +148,8 @@ def show_dry_run(options: SweepOptions) -> None:
         f"The encoder {name} is {own.place}." if len(found) > 1 else f"The encoder is {own.place}."
         for name, own in found.items()
     )
-    show_lines([*describe_trials(options, inputs), describe_total(options, inputs)])
+    show_lines(describe_trials(options, inputs))
+    show_lines(wrapped([describe_total(options, inputs)], output_width()))
     show_lines(describe_disk_need(options, inputs, encoders))
     show_lines(wrapped(describe_time(options, inputs, encoders), output_width()))
     show_lines(["Dry run: nothing was started."])

@@ -94,7 +94,7 @@ class UnimaxSettings:
     max_passes: int = 2
     """Most passes of `unimax` over a set, at least 1. A stage longer than so many passes over all sets repeats all of
     them equally often. Source: Chung et al. 2023 for pretraining; Devlin et al. 2019 fine-tune for 2 to 4 passes. In a
-    third pass dev losses rise (docs/measurements.md, "Settings to start with")."""
+    third pass dev losses rise (docs/measurements/training_settings.md)."""
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -31,9 +31,10 @@ TASK_FILE = "tasks.toml"
 GLUE_FILE = Path(__file__).with_name("glue.toml")
 """Defines GLUE's nine tasks; saved as `tasks.toml` beside their folders it is read."""
 MAX_TASKS = 20
+"""More are a mistake in the file rather than a sweep: each task has columns of its own in every table and page."""
 SPLITS = ("train", "dev", "test")
 MAX_DEV_SHARE = 0.5
-"""Of train rows."""
+"""Of train rows; more is a percentage that was written for a share."""
 TASK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED_NAMES = ("overall",)
 """Names that records use for something else."""

@@ -402,7 +402,7 @@ def check_groups(config: TrialConfig) -> None:
     check_relational(config.tasks, config.relational_tasks)
     sums_tasks = any(stage.sums_tasks for stage in config.stages)
     check_layer_scales(config.optimizer, sums_tasks, active)
-    rule = "gradients must be sum unless a stage of several tasks has sum_losses true"
+    rule = "gradients must be sum unless a stage of several tasks has sum_losses true (stages.*.sum_losses=true)"
     require(config.gradients == "sum" or sums_tasks, rule, config.gradients)
     weighting, weights = config.loss_weighting, {task: settings.loss_weight for task, settings in active.items()}
     rule = f"tasks.<name>.loss_weight must be 1 where loss_weighting is {weighting}, which sets the weights"

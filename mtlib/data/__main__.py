@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.config.data import DataConfig
-from mtlib.config.methods import BUILT_IN, Methods, read_methods
+from mtlib.config.methods import read_methods
 from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
@@ -74,7 +74,7 @@ def run_description(arguments: Sequence[str] | None) -> None:
         show_lines(GLUE_FILE.read_text(encoding="utf-8").splitlines())
         return
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
-    show_lines(describe_data(options.folder, read_methods(options.methods)))
+    show_lines(describe_data(options.folder, options.methods))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -86,22 +86,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def describe_data(folder: Path, methods: Methods = BUILT_IN) -> Iterator[str]:
-    """Yields what a folder holds, and what to type next; `methods` have the metrics that its tasks may have.
+def describe_data(folder: Path, methods: Sequence[str] = ()) -> Iterator[str]:
+    """Yields what a folder holds, and what to type next; files of `methods` have metrics that its tasks may have.
 
     Raises:
         ValueError: in one line: there are no tasks, or a file of a task is missing or wrong.
     """
     check_folder(folder, ())
-    tasks = find_tasks(folder, methods.own_metrics)
+    tasks = find_tasks(folder, read_methods(methods).own_metrics)
     config = config_of(tasks)
     present = [name for name in config.active_tasks if has_files(config, folder, name)]
     wanted = find_row_sources(config_of({name: tasks[name] for name in present or tasks}), folder)
-    try:
-        check_files(wanted.values(), folder)
-    except ValueError as error:
-        hint = "" if present or (folder / TASK_FILE).is_file() else f"; other files need a {TASK_FILE} (see --help)"
-        raise ValueError(f"{error}{hint}") from error
+    check_files(wanted.values(), folder)
     read = read_tables(wanted.values(), folder)
     named = TASK_FILE if (folder / TASK_FILE).is_file() else "the names of its files"
     yield f"{folder}: {counted(len(present), 'task')}, by {named}"
@@ -119,7 +115,7 @@ def describe_data(folder: Path, methods: Methods = BUILT_IN) -> Iterator[str]:
     for name in missing:
         paths = describe_sources(tuple(task_source(config, folder, name, split) for split in ("train", "dev")))
         yield from ("", f"{heading(tasks[name])}: not there ({paths})")
-    yield from ("", *next_steps(folder, present if missing else []))
+    yield from ("", *next_steps(folder, present if missing else [], methods))
 
 
 def config_of(tasks: Mapping[str, Task]) -> TrialConfig:
@@ -242,12 +238,13 @@ def describe_test(config: TrialConfig, folder: Path, name: str) -> Iterator[str]
         yield f"  test  not there ({describe_sources((source,))}); only predictions need it"
 
 
-def next_steps(folder: Path, trained: Sequence[str]) -> Iterator[str]:
+def next_steps(folder: Path, trained: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
     """Yields a command that shows what a sweep would do; `trained` names the tasks if they are not all there."""
     tasks = f" --set stages.0.tasks={','.join(trained)}" if trained else ""
+    own = f" --methods {shlex.join(methods)}" if methods else ""
     yield "Next: see what a sweep over three learning rates would do (without --dry-run it starts):"
     yield (
-        f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder bert-base-uncased{tasks} "
+        f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder bert-base-uncased{own}{tasks} "
         "--vary optimizer.learning_rate=3e-5,7e-5,2e-4 --dry-run"
     )
 

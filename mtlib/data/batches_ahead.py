@@ -11,7 +11,8 @@ Given = TypeVar("Given")
 Built = TypeVar("Built")
 
 GPU_AHEAD = 4
-"""Batches that wait for a GPU."""
+"""Batches that wait for a GPU: enough that a slow batch delays no step; more only
+take memory."""
 
 
 def num_ahead(device: torch.device) -> int:

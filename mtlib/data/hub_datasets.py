@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SAVED_NAMES = ("dataset_dict.json", "state.json")
 """Files that identify a folder that `save_to_disk` wrote, with several splits or one."""
 BATCH_ROWS = 10_000
+"""Rows that become Python objects at once."""
 BLANK_ALONE = {"keep_default_na": False, "na_values": [""]}
 """Settings of the library's reader of CSV files, which otherwise takes texts such as `null` and `NA` for missing."""
 

@@ -9,7 +9,7 @@ from mtlib.tasks import Task
 
 TOLERATED_SHARE = 0.1
 """Numbers that two rows with the same texts have contradict each other if they differ by more than this share of the
-task's range."""
+task's range; smaller differences are noise rather than a mistake."""
 
 
 def repeats_row(texts: Texts, others: Texts) -> np.ndarray:

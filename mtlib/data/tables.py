@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mtlib.config.task_file import TASK_FILE
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
 from mtlib.data.file_suggestions import describe_folder, near_folder
 from mtlib.data.row_labels import LabelReader, Layout, RowLabel, describe_unnamed, read_teacher
@@ -126,7 +127,9 @@ def check_folder(folder: Path, files: Iterable[str], keys: Mapping[str, str] = t
     wanted = set(files)
     missing = sorted(file for file in wanted if not (folder / file).is_file())
     if missing:
-        raise ValueError(f"data folder {folder} lacks {named_by_key(missing, keys)}; {describe_folder(folder)}")
+        is_other = len(missing) == len(wanted) and not (folder / TASK_FILE).is_file()
+        hint = f"; other data need a {TASK_FILE} there (see `python -m mtlib.data --help`)" if is_other else ""
+        raise ValueError(f"data folder {folder} lacks {named_by_key(missing, keys)}; {describe_folder(folder)}{hint}")
 
 
 def named_by_key(paths: Iterable[str], keys: Mapping[str, str]) -> str:

@@ -22,8 +22,8 @@ EXCESS_EPSILON = 1e-7
 
 
 def weights_pcgrad(gramian: Tensor) -> Tensor:
-    """Returns each gradient loses its part against every other that it conflicts with,
-    in random order (Yu et al. 2020)."""
+    """Returns the weights of gradients of which each loses its part against every other that it conflicts with, in
+    random order (Yu et al. 2020)."""
     return aggregation.PCGradWeighting()(gramian)
 
 

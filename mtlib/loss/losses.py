@@ -72,8 +72,7 @@ def ordinal_log_loss(logits: Tensor, labels: Tensor, ordinal_alpha: float) -> Te
 
 
 def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, dual_reduction: str) -> Tensor:
-    """Returns each class as a binary problem of its own:
-    cross entropy of its sigmoid against the one-hot label, in nats.
+    """Takes each class as a binary problem of its own: cross entropy of its sigmoid against the one-hot label, in nats.
 
     Source: BERT and Beyond 3.3. Its formula sums over the classes, its text averages over them.
     """

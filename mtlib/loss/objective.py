@@ -14,7 +14,7 @@ from mtlib.loss.clean_pass import Place, autocast, clean_pass
 from mtlib.loss.distillation import label_weights
 from mtlib.loss.losses import loss_per_example, losses_of_known
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import WrongResult
 from mtlib.runtime.lazy_functions import load_function, name_of
 from mtlib.runtime.workers import num_workers, sum_over_workers
 
@@ -94,10 +94,15 @@ class Objective(nn.Module):
         settings, weights = self.config.tasks[batch.task], self.class_weights.get(batch.task)
         loss = loss_per_example if batch.teacher is None else losses_of_known
         values = {"loss": loss(settings, clean.kind, clean.output.logits, labels, weights)}
+        num_rows = len(clean.output.logits)
+        if values["loss"].shape != (num_rows,):
+            shape = tuple(values["loss"].shape)
+            rule = f"the loss {settings.loss} must return (rows,), not a mean or a sum"
+            raise WrongResult(f"{rule}, got {shape} for {num_rows} rows")
         for name in carried:
             penalty = self.config.penalty_entry(name)
             found = load_function(penalty.function)(clean, getattr(self.config, name))
-            check_term_shapes(penalty, found, num_rows=len(values["loss"]))
+            check_term_shapes(penalty, found, num_rows)
             values |= dict(zip(penalty.terms, found, strict=True))
         return values
 
@@ -116,20 +121,22 @@ class Objective(nn.Module):
 
 
 def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) -> None:
-    """Raises ValueError unless a penalty's function has returned a value for each row for each of its terms."""
+    """Raises WrongResult unless a penalty's function has returned a value for each row for each of its terms."""
     rule = (
         f"{name_of(penalty.function)} must return (rows,) for each of {', '.join(penalty.terms)}, not a mean or a sum"
     )
     shapes = [tuple(values.shape) for values in found]
-    require(shapes == [(num_rows,)] * len(penalty.terms), rule, f"{shapes} for {num_rows} rows")
+    if shapes != [(num_rows,)] * len(penalty.terms):
+        raise WrongResult(f"{rule}, got {shapes} for {num_rows} rows")
 
 
 def check_sign(config: TrialConfig, term: str, mean: float) -> None:
-    """Raises ValueError if a term is a penalty whose values must not be below 0 and the mean over a batch is."""
+    """Raises WrongResult if a term is a penalty whose values must not be below 0 and the mean over a batch is."""
     for penalty in config.methods.penalties.values():
         if term == penalty.terms[0] and not penalty.is_signed:
             rule = f"{name_of(penalty.function)} must return values of at least 0, unless its entry is_signed"
-            require(mean >= -NEGATIVE_ROUNDING, rule, f"{mean:.2g} on average over a batch")
+            if mean < -NEGATIVE_ROUNDING:
+                raise WrongResult(f"{rule}, got {mean:.2g} on average over a batch")
 
 
 def penalties_of(config: TrialConfig, task: str, turn: int) -> list[str]:

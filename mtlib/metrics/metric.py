@@ -29,7 +29,8 @@ Influence = Callable[[Floats, Floats], Any]
 """From values and labels, as of `Counted`, to each example's influence on the metric, (models, rows)."""
 
 STEP = 1e-4
-"""Change of an example's weight by which an influence is estimated where an entry has no formula."""
+"""Change of an example's weight by which an influence is estimated where an entry has no formula: small beside one
+example, and large beside the rounding of a score."""
 
 
 @dataclass(frozen=True, kw_only=True)

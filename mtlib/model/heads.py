@@ -52,8 +52,8 @@ def compare_texts(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """|u - v| and u * v, element by element, of the vectors of two texts, (rows, hidden) each, in fp32.
 
     Both are scaled to length width**.25 first, so that the elements of u * v sum to sqrt(width) times their cosine:
-    with any encoder, new weights are then neither a loud noise nor too slow to learn it (docs/measurements.md,
-    "Settings to start with"). Source: Tai et al. 2015, 4.2, without scaling.
+    with any encoder, new weights are then neither a loud noise nor too slow to learn it
+    (docs/measurements/training_settings.md). Source: Tai et al. 2015, 4.2, without scaling.
     """
     texts = (functional.normalize(text.float(), dim=1) for text in (first, second))
     one, other = (text * text.shape[1] ** 0.25 for text in texts)

@@ -44,7 +44,7 @@ class MultiTaskModel(nn.Module):
     def __init__(self, config: TrialConfig, pretrained: PretrainedEncoder) -> None:
         super().__init__()
         # cuDNN plans attention for each new shape of a batch, which takes a tenth of a second on an H200: other kernels
-        # train 1.4 to 2 times as fast (docs/measurements.md, "On a GPU").
+        # train 1.4 to 2 times as fast (docs/measurements/gpu.md).
         torch.backends.cuda.enable_cudnn_sdp(False)
         self.encoder = build_encoder(pretrained, config.encoder)
         has_own_code = config.encoder.attention == "auto" and not config.encoder.gradient_checkpointing

@@ -9,7 +9,8 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from mtlib.runtime.console import show_lines, visible, visible_lines
-from mtlib.runtime.errors import TrainingDiverged, require, require_name
+from mtlib.runtime.errors import TrainingDiverged, require, require_name, typed_line
+from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.program_names import as_typed
 
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
@@ -94,6 +95,9 @@ def run_command(command: Callable[[], object]) -> int:
     except KeyboardInterrupt:
         show_lines(["interrupted"], sys.stderr)
         return INTERRUPTED
+    except Exception as error:
+        print_method_error(error)
+        return WRONG_USE
     return SUCCESS
 
 
@@ -115,8 +119,17 @@ def show_warning(message: Warning | str, *_where: object, **_further: object) ->
 
 
 def print_error(error: BaseException) -> None:
-    """Prints an error's message on standard error, in one line."""
-    show_lines([as_typed(f"error: {' '.join(str(error).split())}")], sys.stderr)
+    """Prints an error's message on standard error, in one line, with the line of a user's own file where it arose."""
+    place = line_of_method(error)
+    message = str(error) if place is None else f"{place}: {typed_line(error)}"
+    show_lines([as_typed(f"error: {' '.join(message.split())}")], sys.stderr)
+
+
+def print_method_error(error: Exception) -> None:
+    """Prints an error that arose in a user's own file; raises any other."""
+    if line_of_method(error) is None:
+        raise error
+    print_error(error)
 
 
 def duration(seconds: float) -> str:

@@ -20,10 +20,18 @@ class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as 
     """A loss or a prediction became NaN or infinite."""
 
 
+class WrongResult(ValueError):  # noqa: N818 - says what happened, as StopIteration does
+    """A function of a table, perhaps a user's own, returned what the table does not allow."""
+
+
 def typed_line(error: BaseException) -> str:
     """Returns the first line of an error's message, after its type unless it is a ValueError,
     whose message is for users."""
-    return first_line(error) if type(error) is ValueError else f"{type(error).__name__}: {first_line(error)}"
+    return (
+        first_line(error)
+        if type(error) in (ValueError, WrongResult)
+        else f"{type(error).__name__}: {first_line(error)}"
+    )
 
 
 def require(holds: bool, rule: str, value: object) -> None:

@@ -1,9 +1,12 @@
 """Functions of tables: as they are, or as `module:function`, so that a table loads without their modules, as torch."""
 
 import importlib
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+from mtlib.runtime.method_file import MODULE_PREFIX
 
 Function = str | Callable[..., Any]
 """A function, or `module:function`, where it is."""
@@ -23,5 +26,9 @@ def imported(place: str) -> Callable[..., Any]:
 
 
 def name_of(function: Function) -> str:
-    """`module:function`, for messages."""
-    return function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
+    """`module:function`, for messages; of a function of a user's own `file.py:function`."""
+    if isinstance(function, str):
+        return function
+    is_own = function.__module__.startswith(MODULE_PREFIX)
+    file = sys.modules[function.__module__].__file__ if is_own else function.__module__
+    return f"{file}:{function.__qualname__}"

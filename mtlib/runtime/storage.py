@@ -33,7 +33,8 @@ Answer = TypeVar("Answer")
 TEMPORARY_SUFFIX = ".tmp"
 """Ending of hidden files that are being written, or were left by a kill."""
 RETRY_SECONDS = 300.0
-"""How long a bucket that does not answer, or answers with an error, is asked again."""
+"""How long a bucket that does not answer, or answers with an error, is asked again: a restart of a server or a
+network takes minutes, and a trial that is given up trains again from its last state."""
 GAVE_UP = threading.Event()
 """Set in a process from a request that has used up `RETRY_SECONDS` until another succeeds; meanwhile each is made once.
 """

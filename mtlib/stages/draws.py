@@ -12,6 +12,7 @@ from mtlib.config.batch_orders import Rounds, StageSets
 from mtlib.config.schema import settings_of
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.errors import require
 from mtlib.runtime.seeds import numpy_stream
 
 Draw = tuple[str, int]
@@ -83,6 +84,9 @@ def steps_of_pass(stage: StageConfig, sets: StageSets, number: int) -> Rounds:
         return [(0,)] * sets.batches[0]
     order = stage.order_entry
     rounds = order.function(sets, number, **settings_of(order.settings, stage))
+    rule = f"the order {stage.order} must return rounds of positions of sets, 0 to {len(sets.batches) - 1}"
+    require(len(rounds) > 0, rule, "none")
+    require(all(0 <= index < len(sets.batches) for step in rounds for index in step), rule, "others")
     return rounds if stage.sum_losses else [(index,) for step in rounds for index in step]
 
 

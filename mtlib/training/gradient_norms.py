@@ -19,7 +19,8 @@ from mtlib.loss.gradient_aggregation import add_gradients, average_over_workers,
 from mtlib.training.run import Run
 
 NUM_STEPS = 20
-"""How many steps count, from the start of the first stage that trains several tasks."""
+"""How many steps count, from the start of the first stage that trains several tasks: norms of tasks that overwhelm
+others differ by factors, which few steps show, and each of these steps costs a backward pass a task."""
 
 GRADIENT_NORM = "gradient_norm"
 

@@ -48,7 +48,7 @@ def make_optimizer(config: TrialConfig, model: nn.Module, active_tasks: Iterable
         ],
         betas=(config.optimizer.beta1, config.optimizer.beta2),
         eps=config.optimizer.epsilon,
-        fused=True,
+        fused=True,  # one pass over the parameters in place of one for each operation
     )
 
 

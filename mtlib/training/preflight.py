@@ -11,12 +11,12 @@ from mtlib.config.gradient_methods import check_packages
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place, autocast
-from mtlib.loss.objective import Objective, penalties_of
+from mtlib.loss.objective import Objective, check_sign, penalties_of
 from mtlib.model.architecture_check import WORKING
 from mtlib.model.encoder import PretrainedEncoder, check_attention
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.model.repeated_words import table_of_texts, text_batch
-from mtlib.runtime.errors import first_line, require, typed_line
+from mtlib.runtime.errors import WrongResult, first_line, require, typed_line
 from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.threads import using_threads
 
@@ -33,8 +33,8 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
 
     Raises:
         ValueError: in one line: the encoder cannot take a step with SMART, with PALs or in the precision that is asked
-            for, or cannot read a text of encoder.max_length; a user's own loss or penalty fails, with its line; or
-            packages of a gradient method are missing.
+            for, or cannot read a text of encoder.max_length; a user's own loss or penalty fails, with its line, or
+            returns what it must not; or packages of a gradient method are missing.
     """
     for config in configs:
         check_packages(config.gradients, config.gradient_entry)
@@ -88,7 +88,12 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
         for batch in batches:
             tokens = batch.inputs[0].input_ids.shape[1]
             check_encoding(objective, batch, needs_embeddings)
-        torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])[0])
+        loss, details = objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])
+        torch.autograd.backward(loss)
+        for term, total in zip(objective.all_terms, details[0].tolist(), strict=True):
+            check_sign(config, term, total / len(SHORT))
+    except WrongResult:
+        raise
     except Exception as error:  # its class depends on the architecture
         if place := line_of_method(error):
             raise ValueError(f"{place}: {typed_line(error)}") from error

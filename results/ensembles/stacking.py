@@ -12,7 +12,8 @@ from results.ensembles.selection_method import Settings, best_candidates, inner_
 from results.stats.resampling import Floats, Numbers
 
 SHRINKAGES = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.0)
-"""Shrinkages towards equal weights that are tried, the strongest first; infinity: equal weights."""
+"""Shrinkages towards equal weights that are tried, the strongest first; infinity: equal weights.
+They are about a factor of 3 apart."""
 
 
 def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
@@ -62,7 +63,7 @@ def right_probabilities(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
 
 
 NUM_ROUNDS = 50
-"""Rounds of expectation maximisation."""
+"""Rounds of expectation maximisation; `mixture` says how far from the optimum they end."""
 
 
 def mixture(probs: Floats, shrinkages: Sequence[float]) -> Floats:

@@ -36,6 +36,7 @@ NUM_EXAMPLES = 12
 MAX_TEXT = 400
 """Characters of a text that are shown."""
 NUM_MEMBERS = 10
+"""Members of an ensemble that a table names: the usual most (`Settings.max_models`)."""
 
 ReadTexts = Callable[[str, Sequence[str]], Sequence[tuple[str, ...]]]
 """From a task and ids to the texts of these dev examples."""

@@ -252,7 +252,7 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     selection, command = inputs.selection, selector_command(inputs.sweep.path)
     if inputs.selection_error:
         error = f"The chosen ensembles cannot be shown: {inputs.selection_error}."
-        yield Text(paragraphs=[f"{error} To choose ensembles again:\n{COMMAND_INDENT}{command}"])
+        yield Text(paragraphs=[f"{error} The command:\n{COMMAND_INDENT}{command}"])
         return
     if selection is None:
         yield Text(paragraphs=[f"No ensembles were chosen yet. To choose them:\n{COMMAND_INDENT}{command}"])

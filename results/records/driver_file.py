@@ -22,6 +22,7 @@ from results.records.files import read_json, write_json
 
 DRIVER_FILE = "driver.json"
 BEAT_SECONDS = 5.0
+"""Between two writings, each a request where the sweep is in a bucket: what `status` shows is about so old."""
 STALE_SECONDS = 60.0
 """A sweep whose driver has not written for so long is not running; clocks of hosts may differ by as much."""
 

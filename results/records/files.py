@@ -190,9 +190,11 @@ def json_checksum(content: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
-def check_version(tree: Mapping[str, Any], name: str, key: str, version: int) -> None:
-    """Raises ValueError, naming the file, unless its JSON object has this version at `key`."""
-    require(tree.get(key) == version, f"{name}: {key.replace('_', ' ')} must be {version}", tree.get(key, "none"))
+def check_version(tree: Mapping[str, Any], name: str, key: str, version: int, remedy: str | None = None) -> None:
+    """Raises ValueError, naming the file and how it is made again, unless its JSON object has this version at `key`."""
+    hint = "" if remedy is None else f" ({remedy})"
+    rule = f"{name}: {key.replace('_', ' ')} must be {version}{hint}"
+    require(tree.get(key) == version, rule, tree.get(key, "none"))
 
 
 def write_dataclass(root: fs.SubTreeFileSystem, path: str, value: Any) -> None:
@@ -201,18 +203,21 @@ def write_dataclass(root: fs.SubTreeFileSystem, path: str, value: Any) -> None:
     write_json(root, path, {JSON_KEYS.get(name, name): tree[name] for name in tree})
 
 
-def read_dataclass(root: fs.SubTreeFileSystem, path: str, declared: type[Declared]) -> Declared:
+def read_dataclass(
+    root: fs.SubTreeFileSystem, path: str, declared: type[Declared], remedy: str | None = None
+) -> Declared:
     """Reads a JSON object that a dataclass declares; its first field is the file's version.
 
     Args:
         declared: the dataclass; the default of its first field is the version that the file must have.
+        remedy: what the user does about a file of another version, such as `make it again with COMMAND`.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is damaged, of another version, or not as declared; one line names it.
     """
     tree, name, key = read_json(root, path), full_path(root, path), next(iter(declared.__annotations__))
-    check_version(tree, name, key, getattr(declared, key))
+    check_version(tree, name, key, getattr(declared, key), remedy)
     names = {key: field for field, key in JSON_KEYS.items()}
     try:
         found: Declared = from_dict(declared, {names.get(key, key): tree[key] for key in tree}, "")

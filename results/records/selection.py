@@ -10,6 +10,8 @@ from results.records.files import read_dataclass, write_dataclass
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
+MAKE_AGAIN = "make it again with python results/selector.py"
+"""What to do about a selection of another version."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +164,13 @@ def write_selection(folder: Location, selection: Selection) -> None:
     write_dataclass(open_folder(folder), SELECTION_FILE, selection)
 
 
-def read_selection(folder: Location) -> Selection:
-    """Reads `selection.json` from a sweep's folder; ValueError if it is missing, damaged or of another version."""
+def read_selection(folder: Location, remedy: str = MAKE_AGAIN) -> Selection:
+    """Reads `selection.json` from a sweep's folder; ValueError if it is missing, damaged or of another version.
+
+    `remedy` is what to do about another version: a bundle has no sweep to select from.
+    """
     try:
-        return read_dataclass(open_folder(folder), SELECTION_FILE, Selection)
+        return read_dataclass(open_folder(folder), SELECTION_FILE, Selection, remedy)
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
         rule = f"{folder} must hold {SELECTION_FILE} ({hint}), got none"

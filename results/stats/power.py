@@ -11,6 +11,7 @@ from results.stats.margins import SINGLE_QUANTILE, dunnett_quantile
 from results.stats.resampling import Floats
 
 POWER = 0.8
+"""Probability with which a forecast finds the difference: the convention since Cohen 1988."""
 MAX_REPLICATES = 200
 """More than anyone trains."""
 

@@ -49,6 +49,9 @@ CHANGEABLE_OPTIONS = (
 )
 """Options, besides `--storage` and `--address`, that --resume may change; data and encoder only by their place."""
 
+INSTEAD = {"dry_run": "python sweeps/status.py NAME shows what is left"}
+"""Of other options: what to do with a sweep that has begun."""
+
 EXAMPLES = f"""\
 examples:
   a whole sweep on any machine, nothing downloaded: a demonstration corpus and a tiny encoder
@@ -130,8 +133,8 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     )
     add("--vary", metavar="KEY=VALUES", action="extend", nargs="+", default=[], help=words)
     words = (
-        "Python files with losses, penalties, batch orders, gradient methods or metrics of your own, for --set, --vary "
-        "and the space to name (docs/extending.md); their text is kept with the sweep"
+        "Python files with losses, heads, penalties, batch orders, gradient methods, metrics or selection methods of "
+        "your own, for --set, --vary and the space to name (docs/extending.md); their text is kept with the sweep"
     )
     add("--methods", metavar="FILE", action="extend", nargs="+", default=[], help=words)
     add(
@@ -317,8 +320,9 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
 
     for flag, name in sorted(arguments.given.items()):
         rule = f"{flag} must be left out with --resume, which continues the sweep as it began"
+        rule += f" ({INSTEAD[name]})" if name in INSTEAD else ""
         value, allowed = getattr(arguments, name), (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
-        require(name in allowed, rule, "it" if isinstance(value, bool) else value)
+        require(name in allowed, rule, flag if isinstance(value, bool) else value)
     changes = {name: getattr(arguments, name) for name in arguments.given.values() if name in CHANGEABLE_OPTIONS}
     folder = find_sweep_folder(arguments.resume, storage)
     begun = read_saved_options(folder, {})

@@ -21,7 +21,7 @@ CPU_BYTES_PER_PARAMETER = 30
 activations. The pretrained weights are in the node's object store, once for all workers."""
 CPU_BF16_BYTES = 600 * 2**20
 """On a CPU in bf16, in addition: kernels that oneDNN keeps for the shapes of batches, and the blocks that casts leave
-free (docs/measurements.md, "Memory of a lane")."""
+free (docs/measurements/speed.md)."""
 SAVING_BYTES_PER_PARAMETER = 16
 """Where states are saved in the background: a copy of weights, of AdamW's two moments and of the best weights, four
 bytes each; with a GPU also as measured on an H200."""

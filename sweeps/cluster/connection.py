@@ -40,6 +40,7 @@ SOCKET_BYTES = 107
 SOCKET_BELOW = "/ray/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_store"
 """Path of the longest socket of a local Ray, below its folder of temporary files."""
 START_ATTEMPTS = 3
+"""A machine that is busy with something else may miss Ray's limits once or twice; a third miss is an error."""
 START_FAILURES = ("timed out during startup", "Failed to start GCS")
 """Parts of Ray's error messages when its processes did not start in time, or one of them died."""
 SETUP_HOOK = f"{collect_rarely.__module__}.{collect_rarely.__name__}"

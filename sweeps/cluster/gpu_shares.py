@@ -8,7 +8,7 @@ MEMORY_MARGIN = 1.15
 """Peak memory of a step with the longest texts, times this, is what a trial may need: blocks of other sizes stay free.
 """
 MOST_PER_GPU = 8
-"""Trials that share a GPU at most: so many train more together than fewer do (docs/measurements.md, "On a GPU")."""
+"""Trials that share a GPU at most: so many train more together than fewer do (docs/measurements/gpu.md)."""
 
 
 def workers_on_gpus(available: float, share: float) -> int:

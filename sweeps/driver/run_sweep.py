@@ -57,7 +57,8 @@ OnEvent = Callable[[Event, Ledger], None]
 POLL_SECONDS = 1.0
 """How long the driver waits for events before it checks lanes and Ctrl-C, and shows progress."""
 STOP_SECONDS = 4.0
-"""After Ctrl-C: the time for trials to save their state, and then for lanes to close."""
+"""After Ctrl-C: the time for trials to save their state, and then for lanes to close: at most 8 s,
+as a person waits at the terminal for it. What has not been saved by then is trained again."""
 SAVE_SECONDS = 60.0
 """The time for trials to save their state where no signal ends the sweep."""
 LOST_SECONDS = 20.0

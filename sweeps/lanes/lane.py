@@ -71,7 +71,7 @@ def open_lane(setup: "LaneSetup", scratch: Path, refused: Collection[str]) -> Ba
         run_config=RunConfig(
             name=setup.lane,
             storage_path=str(scratch),
-            failure_config=FailureConfig(max_failures=-1),
+            failure_config=FailureConfig(max_failures=-1),  # the channel counts deaths, by trial rather than by lane
             callbacks=[LaneCallback(setup.channel, setup.lane)],
         ),
     )

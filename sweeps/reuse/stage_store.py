@@ -39,7 +39,8 @@ STORE_FOLDER = "stages"
 STAGE_FILE, USE_FILE = "stage.json", "last_use"
 STAGE_VERSION = 2
 ABANDONED_SECONDS = 3600.0
-"""Age at which files that no `stage.json` names are considered abandoned."""
+"""Age at which files that no `stage.json` names are considered abandoned: a stage is written in minutes, also to a
+slow bucket, and `stage.json` last."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,8 +80,8 @@ def start_tune(
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             scheduler=scheduler,
-            num_samples=-1,
-            reuse_actors=True,
+            num_samples=-1,  # the searcher ends the run
+            reuse_actors=True,  # an actor takes a second or more to start, and a light trial has no state of its own
             trial_name_creator=trial_name,
             trial_dirname_creator=trial_name,
         ),

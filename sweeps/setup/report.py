@@ -191,7 +191,7 @@ def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
     is_race = options.until_decided is not None
     bound = "at most " if is_race or (further and own[0] > own[-1]) else ""
     num_trials = options.num_trials(len(own))
-    total = f"In all {'at most ' * is_race}{num_trials} trainings and {bound}{steps:,} optimizer steps"
+    total = f"In all {'at most ' * is_race}{counted(num_trials, 'training')} and {bound}{steps:,} optimizer steps"
     drawn = ", counted as in the space's base configuration" if options.num_drawn is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
     shared = (sum(own) - sum(span.steps for span in distinct_spans(options, inputs))) * times

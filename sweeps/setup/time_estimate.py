@@ -34,6 +34,8 @@ SAMPLED_ROWS = 512
 """Train rows of a task whose lengths decide how long the texts of a timed batch are."""
 TIMED_STEPS = 2
 """Steps that are timed after a first one, which is slower; the fastest counts, as other programs disturb."""
+MOST_TIMED_ROWS = 128
+"""Most rows of a batch that is timed: a sweep may ask about batches that no memory holds at once."""
 OVERHEAD_SECONDS = 54.0
 """Before a sweep's first step, in which Ray and its workers start, and after its last one: measured on 2 idle CPU cores
 (docs/measurements/sweeps.md, "Start-up")."""
@@ -119,7 +121,7 @@ def step_timer(
 
     def time_of(config: TrialConfig, name: str) -> StepTime:
         task = config.task_of(name)
-        size = math.ceil(config.batch_size_of(name) / options.workers)
+        size = math.ceil(min(config.batch_size_of(name), inputs.rows_of(config)[name, "train"]) / options.workers)
         parts = (config.encoder, config.adapter, config.pals, config.precision, config.tasks[task].encoding)
         kind = (parts, size, task, required_features(config, task))
         if kind not in known:
@@ -141,7 +143,9 @@ def sample_tokens(inputs: SweepInputs, pretrained: PretrainedEncoder, folder: Pa
 
 
 def time_step(config: TrialConfig, task: str, table: TokenTable, size: int, pretrained: PretrainedEncoder) -> StepTime:
-    """Times optimizer steps, and predictions, with a batch of so many rows whose lengths are near the mean."""
+    """Times optimizer steps, and predictions, with a batch of so many rows whose lengths are near the mean; of a large
+    batch a part is timed, as its step takes about as many times longer."""
+    size, share = min(size, MOST_TIMED_ROWS), max(1.0, size / MOST_TIMED_ROWS)
     model = MultiTaskModel(config, pretrained).train()
     objective = Objective(config, model, averaged_copy(model) if config.needs_teacher else None)
     optimizer = make_optimizer(config, model, config.active_tasks)
@@ -163,7 +167,7 @@ def time_step(config: TrialConfig, task: str, table: TokenTable, size: int, pret
 
     step_seconds = fastest(step)
     model.eval()
-    return StepTime(step=step_seconds, row=fastest(predict) / size)
+    return StepTime(step=share * step_seconds, row=fastest(predict) / size)
 
 
 def fastest(function: Callable[[], None]) -> float:

@@ -240,7 +240,10 @@ Damage = Callable[[Path], Any]
             "a sweep must have been run with --hold-out F to be scored on held-out",
         ),
         (lambda held: (held / HOLD_OUT_FILE).write_text("{"), "hold_out.json: truncated or damaged: "),
-        (lambda held: (held / SELECTION_FILE).write_text("{}"), "version must be 2, got none"),
+        (
+            lambda held: (held / SELECTION_FILE).write_text("{}"),
+            "(make it again with python results/selector.py)",
+        ),
         (lambda held: shutil.rmtree(held / "trials" / FIRST), "weights must be whole, "),
     ],
 )

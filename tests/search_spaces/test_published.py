@@ -168,7 +168,7 @@ def test_every_published_row_is_about_a_configuration_of_the_grid(name: str) -> 
         for row in table.rows:
             assert trials.count(dict(row.params)) == 1
             assert row.scores
-    assert bool(SPACES[name].published) == (name not in WITHOUT_TABLE)
+    assert bool(SPACES[name].published) == (name not in WITHOUT_TABLE), f"{name}: published, or in WITHOUT_TABLE"
 
 
 def test_a_table_has_one_row_per_configuration() -> None:

@@ -109,7 +109,8 @@ MISTAKES = {
     "smart=1,2": "smart must be a group of keys, got '1'",
     "stages=1,2": "stages.0 must be a group of keys, got '1'",
     "stages.1.epochs=1,2": "stages has positions 0..0, got '1' in 'stages.1.epochs'",
-    "gradients=sum,pcgrad": "gradients must be sum unless a stage of several tasks has sum_losses true, got pcgrad",
+    "gradients=sum,pcgrad": "gradients must be sum unless a stage of several tasks has sum_losses true ("
+    "stages.*.sum_losses=true), got pcgrad",
 }
 
 

@@ -490,7 +490,7 @@ def test_sweep_with_a_closed_output_names_the_resume_command(
     monkeypatch.setattr("sweeps.cli.listeners.show_lines", lambda _lines: None)
     with closed_output():
         assert main(command) == 130
-    assert capsys.readouterr().err == "interrupted: standard output was closed; continue with --resume\n"
+    assert capsys.readouterr().err == "interrupted: standard output was closed; --resume continues what has begun\n"
 
 
 @pytest.mark.slow

@@ -14,6 +14,8 @@ from results.records.selection import BundledMember
 
 BUNDLE_FILE = "bundle.json"
 CARD_FILE, NEEDS_FILE = "README.md", "requirements.txt"
+MAKE_BUNDLE_AGAIN = f"make it again with python results/predict.py SWEEP --bundle, or install its {NEEDS_FILE}"
+"""What to do about a bundle of another version."""
 PACKAGE = "multitask-sweeps"
 """The package that predicts with a bundle."""
 MODELS_FOLDER = "models"
@@ -57,7 +59,7 @@ def find_bundle(home: Location) -> Path | None:
 
 def read_bundle(folder: Path) -> Bundle:
     """Reads `bundle.json`; ValueError if it is damaged or of another version."""
-    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle)
+    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle, MAKE_BUNDLE_AGAIN)
 
 
 def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:

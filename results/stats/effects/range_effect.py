@@ -22,12 +22,15 @@ from results.stats.resampling import Floats
 POINTS = 101
 """Of a curve, from one end of the range to the other."""
 CONFIGURATIONS_PER_TERM = 4
-"""Fewest for each term of a fit with curves: with fewer, terms of the highest power are left out."""
+"""Fewest for each term of a fit with curves: with fewer, terms of the highest power are left out. As few
+as leave degrees of freedom for the variance."""
 CONFIGURATIONS_PER_LINEAR_TERM = 3
 """Fewest for each term of a fit with lines alone: with fewer there is none."""
 MAX_POWER = 3
+"""Highest power of a range in its curve: one maximum within the range, and one bend more; the configurations of a usual
+search are too few to tell further ones from chance."""
 NUM_CURVES = 20_000
-"""Drawn around the fitted one, for the interval of the optimum."""
+"""Drawn around the fitted one, for the interval of the optimum: its 2.5 % ends then rest on 500 curves each."""
 EDGE = 0.02
 """Share of the range (in the scale it was sampled on) within which an optimum counts as at its edge."""
 

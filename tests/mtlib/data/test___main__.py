@@ -114,7 +114,9 @@ def test_tasks_may_have_a_metric_of_a_file(folder: Path, tmp_path: Path, capsys:
     path = tmp_path / "mine.py"
     path.write_text("from mtlib.metrics.table import METRICS as ALL\nMETRICS = {'closeness': ALL['pearson']}\n")
     assert main([str(folder), "--methods", str(path)]) == 0
-    assert "grade: regression, metric closeness, weight 2" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "grade: regression, metric closeness, weight 2" in output
+    assert f"--encoder bert-base-uncased --methods {path} --vary" in output
 
 
 def test_files_of_cs224n_and_of_glue_are_described_and_missing_tasks_named(

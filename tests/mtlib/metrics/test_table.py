@@ -24,6 +24,11 @@ REFERENCES: dict[str, Callable[[Floats, Floats], Any]] = {
     "rmse": lambda labels, values: np.sqrt(reference.mean_squared_error(labels, values)),
 }
 
+
+def test_every_metric_has_a_reference() -> None:
+    assert set(REFERENCES) == set(METRICS)
+
+
 each_case = pytest.mark.parametrize(("name", "several"), [case for case in CASES if case[0] in REFERENCES])
 
 

@@ -1,5 +1,6 @@
 """Draws of a stage: its order's rounds as one stream, against loops written from the papers' text."""
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -15,6 +16,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import stream_seed
 from mtlib.stages.draws import Draw, batches_per_pass, epoch_draws, stage_sets, steps_per_epoch
 from tests.config_cases import FIXED_ROUND_ORDERS
+from tests.one_line_error import one_line_error
 
 Steps = list[tuple[Draw, ...]]
 
@@ -138,3 +140,14 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
     assert draws_of(config, augmented, plain) == draws_of(config, plain, plain)
     counted = Counter(step[0][0] for step in joined(draws_of(config, augmented, augmented)))
     assert counted["sst"] > 140  # of 150 with augmentation
+
+
+@pytest.mark.parametrize(("rounds", "got"), [([], "none"), ([(0,), (3,)], "others"), ([(-1,)], "others")])
+def test_order_whose_rounds_are_no_positions_is_named(
+    rounds: list[tuple[int, ...]], got: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = dataclasses.replace(BATCH_ORDERS["uniform"], function=lambda _sets, _number: rounds)
+    monkeypatch.setitem(BATCH_ORDERS, "uniform", wrong)
+    config = config_of(StageConfig(tasks=("sst", "qqp", "sts"), order="uniform"))
+    line = f"the order uniform must return rounds of positions of sets, 0 to 2, got {got}"
+    assert one_line_error(draws_of, config, NUM_ROWS) == line

@@ -1,13 +1,15 @@
 """Steps that are tried before trials start: settings that fail in the first step are refused in one line."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import BigBirdConfig, PreTrainedTokenizerFast
 
-from mtlib.config.trial import TrialConfig
+from mtlib.config.methods import read_methods
+from mtlib.config.trial import TrialConfig, with_methods
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.training import preflight
 from mtlib.training.preflight import check_step_runs
@@ -100,3 +102,52 @@ def test_flash_attention_needs_trials_on_gpus(try_out: Try) -> None:
     flash = {**BF16, "encoder.attention": "flash_attention_2"}
     assert "must not be flash_attention_2 on the CPU" in one_line_error(try_out, ENCODERS["bert"], flash)
     try_out(ENCODERS["bert"], flash, on_gpu=True)
+
+
+OWN = """\
+from dataclasses import dataclass
+
+from mtlib.config.losses import Loss
+from mtlib.config.penalties import Penalty, check_penalty
+
+
+@dataclass(frozen=True, kw_only=True)
+class MineSettings:
+    weight: float = 0.0
+    tasks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_penalty("mine", self)
+
+
+def mean_loss(logits, labels):
+    return (logits.sum(1) - labels).abs().mean()
+
+
+def below_zero(clean, settings):
+    return (-clean.output.logits.square().sum(1) - 1,)
+
+
+LOSSES = {"mean": Loss(title="mean", description="mean", functions={"classes": mean_loss})}
+PENALTIES = {
+    "mine": Penalty(title="mine", function=below_zero, settings=MineSettings, terms=("mine",))
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"tasks.sst.loss": "mean"}, "the loss mean must return (rows,), not a mean or a sum, got () for 2 rows"),
+        (
+            {"mine.weight": 1.0, "mine.tasks": ["sst"]},
+            "own.py:below_zero must return values of at least 0, unless its entry is_signed, got -",
+        ),
+    ],
+)
+def test_own_methods_that_return_what_they_must_not_are_named(
+    changes: dict[str, Any], line: str, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    config = with_methods(tiny_config.override(PLAIN), read_methods([tmp_path / "own.py"])).override(changes)
+    assert one_line_error(check_step_runs, [config], tiny_encoder, on_gpu=False).startswith(line)

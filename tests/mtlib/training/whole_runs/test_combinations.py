@@ -3,7 +3,7 @@
 The ordinary tests are short runs of some pairs; the slow ones are longer runs of `COVER`, which has every method.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,15 @@ import torch
 from torch import nn
 
 from mtlib.checkpoints.state import StateFolder
+from mtlib.config.batch_orders import BATCH_ORDERS
+from mtlib.config.gradient_methods import GRADIENT_METHODS
+from mtlib.config.loss_weightings import LOSS_WEIGHTINGS
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
 from mtlib.training.epoch_report import StepProgress
-from tests.combinations import COVER, Changes, Material
+from tests.combinations import COVER, EVERY_METHOD, ORDERS, Changes, Material
 from tests.killed import Killed
 from tests.recorded_details import Trace, record_details
 from tests.worker_pair import RunOnBoth
@@ -52,6 +55,18 @@ KEPT = [
 NO_DROPOUT = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "adapter.dropout": 0, "optimizer.epsilon": 1e-2}
 """With the default epsilon of AdamW a gradient of rounding errors makes a whole step, so that two
 equivalent runs soon differ visibly."""
+
+
+def test_every_order_weighting_and_gradient_method_is_combined() -> None:
+    """But `cagrad`, which needs a package of its own."""
+    used = [*ORDERS.values(), *EVERY_METHOD.values()]
+    tables: dict[str, Mapping[str, object]] = {
+        "stages.1.order": BATCH_ORDERS,
+        "loss_weighting": LOSS_WEIGHTINGS,
+        "gradients": GRADIENT_METHODS,
+    }
+    left = {key: set(table) - {changes.get(key) for changes in used} for key, table in tables.items()}
+    assert left == {"stages.1.order": set(), "loss_weighting": {"fixed"}, "gradients": {"sum", "cagrad"}}
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def test_bundle_in_a_bucket_must_be_copied(bucket: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 1}, "version must be 2, got 1"),
+        ({"version": 1}, "version must be 2 (make it again with python results/predict.py SWEEP --bundle"),
         ({"models": {}}, "unknown model 'models/1'; known: "),
         ({"tasks": {"sstt": []}}, "unknown task 'sstt'; did you mean 'sst'?"),
         ({"tasks": {"sst": []}}, "the ensemble of sst must have members, got none"),
