@@ -24,9 +24,9 @@ EXAMPLES = """\
 examples:
   the page of a sweep, ended or still running: SWEEP/report.html, which opens without a network
     python results/report.py ~/multitask-sweeps/NAME
-  its figures as PNG and SVG for a paper, and its tables as CSV, beside it in images/ and tables/
-    python results/report.py ~/multitask-sweeps/NAME --images --tables
-  with the texts of errors, and of examples on which trials disagree (reads the data again)
+  its figures as PNG and SVG for a paper, beside it in images/
+    python results/report.py ~/multitask-sweeps/NAME --images
+  with the texts of errors (reads the data again)
     python results/report.py ~/multitask-sweeps/NAME --texts
 
 in a notebook, the same figures:
@@ -41,30 +41,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_report(arguments: Sequence[str] | None) -> None:
-    """Writes the page, and images and tables if asked for, and prints where they are."""
+    """Writes the page, and images if asked for, and prints where they are."""
     options = read_report_command(arguments)
 
     # Here, so that --help and mistakes answer at once.
     from results.page.write import (
         IMAGES_FOLDER,
         PAGE_FILE,
-        TABLES_FOLDER,
         build_page,
         write_figures,
         write_page,
-        write_tables,
     )
     from results.sweep import load_sweep
 
     home = options.output or options.sweep
-    images, tables = Path(home) / IMAGES_FOLDER, Path(home) / TABLES_FOLDER
+    images = Path(home) / IMAGES_FOLDER
     sweep = load_sweep(options.sweep)
     inputs_read = [options.sweep, options.data, (sweep.info.get("data") or {}).get("folder")]
     is_own = home == options.sweep  # what was there is an earlier page of this sweep
     for output, is_wanted in (
         (join_location(home, PAGE_FILE), True),
         (images, options.images),
-        (tables, options.tables),
     ):
         if is_wanted:
             check_output("--output", output, inputs_read, overwrite=options.overwrite or is_own)
@@ -73,8 +70,6 @@ def run_report(arguments: Sequence[str] | None) -> None:
     if options.images:
         show_lines([f"Drawing {counted(len(page.figures), 'figure')} ..."])
         show_lines([f"Images: {write_figures(page, images)} files in {images}"])
-    if options.tables:
-        show_lines([f"Tables: {write_tables(page, tables)} files in {tables}"])
 
 
 def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -86,9 +81,8 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
         options.output = absolute_location(options.output)
         require(not Path(options.output).is_file(), "--output must be a folder", options.output)
     home = options.output or options.sweep
-    for flag in ("--images", "--tables"):
-        is_here = flag not in options.given or not is_uri(home)
-        require(is_here, f"{flag} must come with --output, a folder on this machine, where SWEEP is a URI", home)
+    is_here = not options.images or not is_uri(home)
+    require(is_here, "--images must come with --output, a folder on this machine, where SWEEP is a URI", home)
     require(options.data is None or options.texts, "--data must come with --texts", options.data)
     options.data = None if options.data is None else Path(options.data).expanduser()
     return options
@@ -105,7 +99,7 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep") -> "PageInputs":
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
-    usage = "SWEEP [--output DIR] [--images] [--tables] [--texts] [more below]"
+    usage = "SWEEP [--output DIR] [--images] [--texts] [more below]"
     description = "Writes a page about a sweep: its answer, health, effects, training, predictions, ensembles."
     parser = new_parser("python results/report.py", usage, description, EXAMPLES)
     add = parser.add_argument
@@ -113,8 +107,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", metavar="DIR", help="folder of the page (default: SWEEP)")
     add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own page always is")
     add("--images", action="store_true", help="also write each figure as PNG and SVG")
-    add("--tables", action="store_true", help="also write each table as CSV")
-    add("--texts", action="store_true", help="show the texts of examples; reads the data")
+    add("--texts", action="store_true", help="show errors with their texts; reads the data")
     add("--data", metavar="DIR", help="data folder (default: the one that the sweep names)")
     return parser
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import pandas as pd
 import plotly.graph_objects as go
 
 from results.health.finding import Finding
@@ -24,7 +23,7 @@ class TextTable:
     """A table of texts."""
 
     name: str
-    """Of its file, letters, digits and hyphens."""
+    """Of letters, digits and hyphens."""
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -35,8 +34,6 @@ class TextTable:
     """Rows that are shown at first; None for all."""
     num_text_columns: int = 1
     """The first columns, which are aligned to the left; numbers follow."""
-    frame: pd.DataFrame | None = None
-    """What is written as CSV: numbers in columns of their own; None: the texts."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the best single model and the selected ensemble predict for dev, and on which examples trials disagree."""
+"""What the best single model and the selected ensemble predict for dev, and its members."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import scipy.special
 
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require, require_name
@@ -16,7 +14,7 @@ from mtlib.tasks import Task
 from results.ensembles.candidates import describe_candidate
 from results.ensembles.ensemble import combine_outputs
 from results.ensembles.methods import title_of_method
-from results.ensembles.outputs import outputs_of, predictions_of
+from results.ensembles.outputs import outputs_of
 from results.figures.predictions import Predicted
 from results.figures.sweep_plots import predicted_from
 from results.inference.dev_texts import pick_texts, read_dev_table
@@ -24,15 +22,13 @@ from results.inference.models import find_sweeps
 from results.inference.predictor import ensemble_of
 from results.page.content import TextTable
 from results.records.files import folder_name
-from results.records.predictions import TrialEpoch, stack_predictions
+from results.records.predictions import stack_predictions
 from results.records.selection import Member, Selection
 from results.stats.resampling import Floats
 from results.sweep import Sweep
 
-MAX_COMPARED = 40
-"""Trials whose predictions are compared with each other: the best ones."""
 NUM_EXAMPLES = 12
-"""Rows of the tables of examples."""
+"""Rows of a table of errors."""
 MAX_TEXT = 400
 """Characters of a text that are shown."""
 NUM_MEMBERS = 10
@@ -112,62 +108,6 @@ def member_outputs(member: Member, folders: Mapping[str, Location], single: Pred
     return outputs_of(task, logits[0]).astype(np.float64)
 
 
-def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) -> TextTable | None:
-    """Returns the dev examples whose predictions differ most between the best trials; None if there is one trial only.
-
-    Raises:
-        ValueError: predictions or texts are missing.
-    """
-    (epochs, _), task, scores = sweep.plot.best_epoch_scores, sweep.tasks[name], sweep.plot.dev_scores(name)
-    trials = sorted(scores, key=lambda trial: -scores[trial])[:MAX_COMPARED]
-    if len(trials) < 2:
-        return None
-    wanted: list[TrialEpoch] = [(trial, epochs[trial]) for trial in trials]
-    ids, labels, logits = stack_predictions(open_folder(sweep.path), name, "dev", wanted)
-    predictions = predictions_of(task, outputs_of(task, logits))  # (trials, rows)
-    spread, describe = spread_of(task, predictions)
-    order = np.argsort(-spread, kind="stable")[:NUM_EXAMPLES]
-    order = order[spread[order] > 0]
-    texts = dict(zip(order, read_texts(name, [ids[row] for row in order]), strict=True)) if read_texts else {}
-    rows = [
-        [ids[row], *shown_texts(texts.get(row)), label_text(task, labels[row]), describe(predictions[:, row])]
-        for row in order
-    ]
-    columns = ["example", *(["text"] if read_texts else []), "label", "predictions"]
-    return TextTable(
-        name=f"disagreement-{name}",
-        title=f"{task.title}: examples on which trials disagree most",
-        columns=columns,
-        rows=rows,
-        caption=f"Predictions of the best {len(trials)} trials. Such examples are hard, ambiguous or mislabelled.",
-        num_text_columns=len(columns),
-    )
-
-
-def spread_of(task: Task, predictions: Floats) -> tuple[Floats, Callable[[Floats], str]]:
-    """Says how much the predictions of each example differ, and writes a text for one example's."""
-    if task.is_regression:
-        return predictions.std(axis=0), lambda row: f"{row.min():.2f} to {row.max():.2f}, mean {row.mean():.2f}"
-    names = task.class_names
-    if task.kind_entry.has_several_labels:  # predictions are (trials, rows, labels)
-        shares = predictions.mean(axis=0)
-        spread = scipy.special.entr(shares) + scipy.special.entr(1 - shares)
-
-        def describe_labels(row: Floats) -> str:
-            counts = row.sum(axis=0).astype(int)
-            return ", ".join(f"{names[label]}: {counts[label]}" for label in np.argsort(-counts) if counts[label])
-
-        return np.asarray(spread.sum(axis=1).round(12)), describe_labels
-    counts = np.stack([(predictions == number).mean(axis=0) for number in range(len(names))])  # (classes, rows)
-    entropy = -np.sum(counts * np.log(np.maximum(counts, 1e-12)), axis=0)
-
-    def describe(row: Floats) -> str:
-        votes = np.bincount(row.astype(int), minlength=len(names))
-        return ", ".join(f"{names[label]}: {votes[label]}" for label in np.argsort(-votes) if votes[label])
-
-    return np.asarray(entropy.round(12)), describe
-
-
 def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
     """Returns the worst errors of a model with their texts:
     the largest ones, of classes those of the highest probability.
@@ -182,30 +122,24 @@ def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
     ids = [model.ids[row] for row in rows]
     texts = read_texts(task.name, ids) if rows else []
     probs = [""] * len(rows) if model.probs is None else [f" ({size[row]:.2f})" for row in rows]
-    values = {"label": model.labels[rows], "predicted": model.predictions[rows]}
-    labels, predicted = ([label_text(task, value) for value in own] for own in values.values())
-    names = {"label": labels, "predicted": predicted, "probability": size[rows]}
-    whole = {"id": ids, "model": model.name, "text": ["\n".join(text) for text in texts]}
+    labels = [label_text(task, label) for label in model.labels[rows]]
+    predicted = [label_text(task, value) for value in model.predictions[rows]]
     return TextTable(
         name=f"error-texts-{task.name}",
         title=f"{task.title}: errors with their texts",
         columns=["text", "label", "predicted"],
         rows=[
-            [*shown_texts(text), label, f"{name}{prob}"]
+            [text_cell(text), label, f"{name}{prob}"]
             for text, label, name, prob in zip(texts, labels, predicted, probs, strict=True)
         ],
         caption=f"Of {model.name}, the {'largest' if model.probs is None else 'most probable'} ones.",
         num_text_columns=3,
-        frame=pd.DataFrame({**whole, **(values if model.probs is None else names)}),
     )
 
 
-def shown_texts(texts: tuple[str, ...] | None) -> list[str]:
-    """Returns one or two texts as one cell, shortened; no cell without texts."""
-    if texts is None:
-        return []
-    shown = [text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …" for text in texts]
-    return ["\n".join(shown)]
+def text_cell(texts: tuple[str, ...]) -> str:
+    """Returns one or two texts as one cell, shortened."""
+    return "\n".join(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …" for text in texts)
 
 
 def label_text(task: Task, label: float | Floats) -> str:
@@ -237,10 +171,6 @@ def members_table(selection: Selection) -> TextTable:
         rows=rows,
         num_text_columns=3 + has_sweeps,
         num_shown=3 * NUM_MEMBERS,
-        frame=pd.DataFrame(
-            [(task, method, m.sweep, m.trial, m.epoch, m.weight) for task, method, m in members],
-            columns=["task", "method", "sweep", "trial", "epoch", "weight"],
-        ),
     )
 
 

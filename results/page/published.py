@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task, title_of, value_of
 from results.answers.ranking_table import direction_of, epoch_cell, metrics_line
 from results.figures.hover import short_values
 from results.page.content import Block, Fold, Text, TextTable
-from results.records.trials import OVERALL, sweep_encoders
+from results.records.trials import sweep_encoders
 from results.stats.effects.searched_keys import hashable
 from results.stats.ranking import RankedConfiguration
 from results.stats.texts import error_text, value_text
@@ -71,7 +69,7 @@ def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTa
     slips = list(dict.fromkeys(slip for row in table.rows if (slip := slip_of(row, tasks))))
     has_epochs = any(row.epoch is not None for row in table.rows)
     ranked = {params_key(row.params): row for row in sweep.ranked if row.scores}
-    cells, numbers = [], []
+    cells = []
     for row in table.rows:
         here, slip = ranked.get(params_key(row.params)), slip_of(row, tasks)
         values = value_text(row.params[keys[0]]) if len(keys) == 1 else short_values(row.params)
@@ -83,7 +81,6 @@ def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTa
                 "" if here is None else epoch_cell(here),
             ]
         )
-        numbers.append(comparison_row(row, here, columns, tasks))
     titles = [f"{column_title(column, tasks)} {whose}" for column in columns for whose in ("published", "here")]
     titles += [f"epoch {whose}" for whose in ("published", "here") if has_epochs or whose == "here"]
     splits = "Dev and train scores" if any(split == "train" for _, split in columns) else "Dev scores"
@@ -100,24 +97,7 @@ def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTa
         columns=[keys[0] if len(keys) == 1 else "configuration", *titles],
         rows=cells,
         caption=" ".join(notes),
-        frame=pd.DataFrame(numbers),
     )
-
-
-def comparison_row(
-    row: PublishedRow, here: RankedConfiguration | None, columns: Sequence[Column], tasks: Mapping[str, Task]
-) -> dict[str, Any]:
-    """Returns one row of the data frame: the numbers of the table, None where there is none;
-    scores as in `Sweep.ranking`."""
-    cells: dict[str, Any] = dict(row.params)
-    for column in columns:
-        name, score = OVERALL if column == TOTAL else "_".join(column), here and here.scores.get(column)
-        cells[f"{name}_published"] = printed_score(row, column, tasks)
-        cells[name] = score and value_of(column[0], score.value, tasks)
-        cells[f"{name}_replicate_error"] = score and score.replicate_error
-    recomputed = {"overall_is_recomputed": is_recomputed(row, tasks)} if TOTAL in columns else {}
-    epochs = {"epoch_published": row.epoch, "best_epoch": here and here.best_epoch}
-    return {**cells, **recomputed, **epochs, "slip": slip_of(row, tasks)}
 
 
 def score_cells(

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-import pandas as pd
 import plotly.graph_objects as go
 
 from mtlib.runtime.console import COMMAND_INDENT
@@ -26,7 +25,6 @@ from results.page.content import Block, Findings, Fold, Section, Text, TextTable
 from results.page.predictions import (
     ReadTexts,
     best_single_model,
-    disagreement_table,
     error_table,
     members_table,
     predict_alike,
@@ -180,7 +178,6 @@ def ranking_block(sweep: Sweep) -> TextTable:
         num_text_columns=1 if is_wide else 1 + len(names),
         caption=" ".join(metrics_line([tasks[task] for task, split in columns if split == "dev" and task in tasks])),
         marked=frozenset(number for number, row in enumerate(rows) if row.may_be_best and row.margin is not None),
-        frame=sweep.ranking(),
     )
 
 
@@ -217,8 +214,7 @@ def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
-    """Yields the predictions for one task; folded, the examples on which trials disagree and,
-    if texts are read, errors.
+    """Yields the predictions for one task; folded, if texts are read, errors.
 
     What was selected stands beside the best single model where it predicts anything else.
     """
@@ -233,18 +229,10 @@ def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
         except ValueError as error:
             yield Text(paragraphs=[f"{single.task.title}: what was selected is not shown: {reason_of(error)}."])
     yield from predictions.prediction_figures(models)
-    title, read_texts = single.task.title, inputs.read_texts
-    tables: dict[str, MakePart] = {
-        f"Disagreement on {title}": lambda: with_rows(disagreement_table(inputs.sweep, name, read_texts))
-    }
+    read_texts = inputs.read_texts
     if read_texts is not None:
-        tables[f"Errors on {title} with their texts"] = lambda: with_rows(error_table(models[-1], read_texts))
-    yield Fold(title=f"Hard examples of {title}", blocks=list(blocks_of_parts(tables)))
-
-
-def with_rows(table: TextTable | None) -> list[TextTable]:
-    """Returns the table, if there is one with a row."""
-    return [table] if table is not None and table.rows else []
+        title = f"Errors on {single.task.title} with their texts"
+        yield Fold(title=title, blocks=list(blocks_of_parts({title: lambda: [error_table(models[-1], read_texts)]})))
 
 
 def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -268,7 +256,7 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 def held_out_table(selection: Selection) -> TextTable:
     """Returns the scores on the rows that were held out, beside the expected ones."""
-    rows, numbers = [], []
+    rows = []
     for scores in selection.evaluations:
         for name, score in scores.scores.items():
             task, expected = selection.definitions[name], selection.tasks.get(name)
@@ -276,8 +264,6 @@ def held_out_table(selection: Selection) -> TextTable:
             shown = "" if known is None else f"{known:.3f}"
             interval = task.bounds_text(scores.intervals[name])
             rows.append([task.title, scores.time, f"{task.value_of(score):.3f}", interval, shown])
-            bounds = sorted(map(task.value_of, scores.intervals[name]))
-            numbers.append((name, scores.time, task.value_of(score), *bounds, known))
     return TextTable(
         name="held-out-scores",
         title="Scores on held-out rows",
@@ -285,7 +271,6 @@ def held_out_table(selection: Selection) -> TextTable:
         rows=rows,
         num_text_columns=2,
         caption="Only the first score of held-out rows is unbiased.",
-        frame=pd.DataFrame(numbers, columns=["task", "scored_at", "held_out_score", "low", "high", "expected_score"]),
     )
 
 

@@ -1,15 +1,14 @@
-"""Makes the page of a sweep, and writes it, its figures as images, and its tables."""
+"""Makes the page of a sweep, and writes it, and its figures as images."""
 
 from pathlib import Path
 
-import pandas as pd
 import plotly.graph_objects as go
 import plotly.io
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
-from results.page.content import Page, TextTable, unfolded
+from results.page.content import Page
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
@@ -19,7 +18,7 @@ from results.stats.texts import value_text
 from results.sweep import Sweep
 
 PAGE_FILE = "report.html"
-IMAGES_FOLDER, TABLES_FOLDER = "images", "tables"
+IMAGES_FOLDER = "images"
 IMAGE_KINDS, IMAGE_WIDTH = ("png", "svg"), 1000
 """Pixels."""
 
@@ -85,16 +84,3 @@ def write_figures(page: Page, folder: Path) -> int:
         rule = "--images needs kaleido (pip install 'multitask-sweeps[images]') and a Chrome or Chromium"
         raise ValueError(f"{rule}: {reason_of(error).rstrip(',')}") from error  # Plotly's line ends within a sentence
     return len(files)
-
-
-def write_tables(page: Page, folder: Path) -> int:
-    """Writes each table of a page as CSV, its numbers rather than its texts; returns how many files there are."""
-    written = 0
-    folder.mkdir(parents=True, exist_ok=True)
-    for section in page.sections:
-        for block in unfolded(section.blocks):
-            if isinstance(block, TextTable):
-                frame = pd.DataFrame(block.rows, columns=list(block.columns)) if block.frame is None else block.frame
-                frame.to_csv(folder / f"{block.name}.csv", index=False)
-                written += 1
-    return written

@@ -27,17 +27,16 @@ def test_page_is_written_and_its_path_printed(folder: Path, capsys: pytest.Captu
 
 
 def test_output_may_be_elsewhere(folder: Path, tmp_path: Path) -> None:
-    assert main([str(folder), "--output", str(tmp_path / "else"), "--tables"]) == 0
+    assert main([str(folder), "--output", str(tmp_path / "else")]) == 0
     assert (tmp_path / "else" / "report.html").is_file()
-    assert (tmp_path / "else" / "tables" / "ranking.csv").is_file()
     assert not (folder / "report.html").exists()
 
 
 def test_pages_of_others_are_overwritten_on_request_only(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(folder), "--tables"]) == main([str(folder), "--tables"]) == 0, "the sweep's own page"
-    for name, flags in (("report.html", []), ("tables", ["--tables"])):
+    assert main([str(folder)]) == main([str(folder)]) == 0, "the sweep's own page"
+    for name, flags in (("report.html", []), ("images", ["--images"])):
         place = tmp_path / "mine-too" / name
         place.parent.mkdir()
         if flags:
@@ -48,14 +47,13 @@ def test_pages_of_others_are_overwritten_on_request_only(
         words = [str(folder), "--output", str(place.parent), *flags]
         assert main(words) == WRONG_USE
         assert f"--output must be new, or be overwritten with --overwrite, got {place}" in capsys.readouterr().err
-        if flags:
+        if not flags:
             assert main([*words, "--overwrite"]) == 0
         shutil.rmtree(place.parent)
     (tmp_path / "out").mkdir()
-    for name in ("tables", "images"):
-        (tmp_path / "out" / name).symlink_to(folder)
-        assert main([str(folder), "--output", str(tmp_path / "out"), f"--{name}", "--overwrite"]) == WRONG_USE
-        assert "--output must not overwrite what is read, " in capsys.readouterr().err
+    (tmp_path / "out" / "images").symlink_to(folder)
+    assert main([str(folder), "--output", str(tmp_path / "out"), "--images", "--overwrite"]) == WRONG_USE
+    assert "--output must not overwrite what is read, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,7 @@ def save_other_encoder(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.usefixtures("private_ray")
 def test_encoders_of_one_sweep_are_kept_apart_and_predict_together(

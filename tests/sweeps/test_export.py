@@ -298,6 +298,7 @@ load_exported(snapshot_download(name))
 """
 
 
+@pytest.mark.slow
 def test_pushed_model_loads_from_the_hub_with_its_weights_and_its_card_has_the_scores(
     trained_sweep: Path, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from results.page.write import (
@@ -14,7 +13,6 @@ from results.page.write import (
     write_figures,
     write_page,
     write_sweep_page,
-    write_tables,
 )
 from results.records.selection import SELECTION_FILE, write_selection
 from results.sweep import Sweep
@@ -56,19 +54,6 @@ def test_selection_is_shown_if_there_is_one_that_can_be_read(tmp_path: Path) -> 
     damaged = inputs_of(sweep)
     assert damaged.selection is None
     assert SELECTION_FILE in damaged.selection_error
-
-
-def test_tables_hold_numbers_rather_than_what_is_shown(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    write_selection(sweep.path, selection_of_two(sweep))
-    write_tables(build_page(inputs_of(sweep)), tmp_path / "tables")
-    read = {
-        path.stem: pd.read_csv(path, na_values=[""], keep_default_na=False) for path in (tmp_path / "tables").iterdir()
-    }
-    expected = sweep.ranking().drop(columns="failures")  # without failures, which are empty texts
-    pd.testing.assert_frame_equal(read["ranking"].drop(columns="failures"), expected, check_dtype=False)
-    others = {name: set(read[name].select_dtypes(exclude=["number", "bool"])) for name in ("published-1", "members")}
-    assert others == {"published-1": {"slip"}, "members": {"task", "method", "sweep", "trial"}}
 
 
 def test_each_figure_becomes_a_png_and_an_svg(

@@ -75,7 +75,7 @@ def test_race_that_no_round_can_decide_ends_early() -> None:
     assert race.decisions[-1].open == (0, 1, 2)
 
 
-@pytest.mark.parametrize("examples", [0.0, 0.005**2])
+@pytest.mark.parametrize("examples", [0.005**2])
 def test_best_one_of_equals_hardly_ever_leaves(examples: float) -> None:
     """None of four equal configurations may be called worse than another, in more than a race of twenty."""
     is_wrong = []
