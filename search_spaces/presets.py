@@ -18,7 +18,7 @@ ALL_TASKS = ("sst", "qqp", "sts")
 PAIR_TASKS = ("qqp", "sts")
 
 BEST_LAYERS = ((8, 9, 10, 11), (2, 3, 7, 8), (4, 5, 6, 7))
-"""Of SST, QQP and STS the four layers that do best when trained alone (Triple Threat, table 5); no ties at the fourth:
+"""The four layers that do best for SST, QQP and STS when trained alone (Triple Threat, table 5); no ties at the fourth:
 .490 against .471, .792 against .784, .825 against .823."""
 
 

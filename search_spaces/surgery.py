@@ -27,7 +27,7 @@ from search_spaces.presets import general
 from search_spaces.space import SearchSpace
 
 NUM_TRIALS = 4
-"""Of each group."""
+"""The trials of each group."""
 LEARNED = ("uncertainty", "dwa", "famo", "stch")
 SURGERY = ("pcgrad", "gradvac", "fairgrad", "upgrad")
 

@@ -213,7 +213,7 @@ class SweepPlan:
     """Its base configuration has encoder, seed and --set applied."""
     data_folder: Path
     num_parameters: int = 0
-    """Of the largest encoder, from which the memory of a worker is estimated."""
+    """The parameters of the largest encoder, from which the memory of a worker is estimated."""
     race: RaceRecord | None = None
     """What a race has decided before this run; None if the sweep is none."""
 

@@ -29,7 +29,7 @@ TRACED, CHECKED = (7, 12, 5), (9, 3)
 LARGEST_DEVIATION = 1e-4
 """The largest difference of logits from torch's, relative to the largest logit where it is above 1."""
 INT8_ENDING = ".int8.onnx"
-"""Of the names of files with integer weights."""
+"""Ends the names of files with integer weights."""
 
 
 class TaskLogits(nn.Module):

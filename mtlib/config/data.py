@@ -51,17 +51,17 @@ class SourceConfig:
     """`from:to` for each value of the label column that is used, e.g. `0:1, 2:0`; rows with other values are left out
     and counted. Empty: labels are the task's own, by name where they have names."""
     teacher_columns: tuple[str, ...] = ()
-    """Of role `augment` and `train`: columns with a teacher's logits for each row, as many as the task has, from which
-    `distillation` learns; of a regression its prediction. Rows of role `augment` may then have a blank label: they are
-    learned from the teacher alone. Empty: none."""
+    """For the roles `augment` and `train`, the columns with a teacher's logits for each row, as many as the task has,
+    from which `distillation` learns; of a regression its prediction. Rows of role `augment` may then have a blank
+    label: they are learned from the teacher alone. Empty: none."""
     dev_split: str = "dev"
     """Name of the dev split, in place of `{split}` or in the data set, e.g. `validation`."""
     batch_size: int = 16
-    """Of role `extra`: examples per batch over all workers, at least 1; all rows where there are fewer. Source: My
-    PAL BERT 5.3 uses 8 for CFIMDB."""
+    """For the role `extra`, the examples per batch over all workers, at least 1; all rows where there are fewer.
+    Source: My PAL BERT 5.3 uses 8 for CFIMDB."""
     probability_factor: float = 1.0
-    """Of role `extra`: factor of its probability where an order draws at random, above 0. Source: My PAL BERT 5.3
-    uses 1/10 for SNLI."""
+    """For the role `extra`, the factor of its probability where an order draws at random, above 0. Source: My PAL BERT
+    5.3 uses 1/10 for SNLI."""
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -18,12 +18,12 @@ class LossWeighting:
     description: str
     """What it does and its source, for the page of the configuration."""
     regularizer: float | None = None
-    """Of weights that are learned with the model, exp(-s) for an s per task: the multiple of s that is added. None:
-    they are not learned so."""
+    """Where weights are learned with the model as exp(-s), with an s per task, this multiple of s is added. None: they
+    are not learned so."""
     halves_squared_errors: bool = False
     """Whether a learned weight of a squared error is half of exp(-s)."""
     function: Function | None = None
-    """Of weights that each step sets: a function, or `module:function`, from the losses of the step's tasks by name,
+    """Where each step sets the weights, a function, or `module:function`, from the losses of the step's tasks by name,
     means over the global batch without penalties, the method's state, tensors by name, and the settings by name to the
     weights, (tasks,)."""
     after_step: Function | None = None

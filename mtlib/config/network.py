@@ -167,10 +167,10 @@ class TaskConfig:
         hidden_units: int | None = LinearHeadSettings.hidden_units
         cosine_projection: bool = CosineHeadSettings.cosine_projection
     target_scale: Literal["raw", "unit"] = "raw"
-    """Of a regression, how its labels are scaled for the loss and the penalties. `raw`: not at all, as in the papers.
-    `unit`: to mean 0 and standard deviation 1 of train; predictions are in the labels' own scale again. The default of
-    tasks that a `tasks.toml` defines is `unit`: a loss on raw labels of 0 to 5 starves the other tasks, which share
-    Adam's moments."""
+    """Says how the labels of a regression are scaled for the loss and the penalties. `raw`: not at all, as in the
+    papers. `unit`: to mean 0 and standard deviation 1 of train; predictions are in the labels' own scale again. The
+    default of tasks that a `tasks.toml` defines is `unit`: a loss on raw labels of 0 to 5 starves the other tasks,
+    which share Adam's moments."""
     class_weights: Literal["balanced"] | tuple[float, ...] | None = None
     """Factors of the loss of rows by their class, for training alone: dev is scored without. `balanced`: in inverse
     proportion to how often the class occurs in train, as in scikit-learn. A list: one for each class; of several labels

@@ -34,7 +34,7 @@ MAX_TASKS = 20
 """More are a mistake in the file rather than a sweep: each task has columns of its own in every table and page."""
 SPLITS = ("train", "dev", "test")
 MAX_DEV_SHARE = 0.5
-"""Of train rows; more is a percentage that was written for a share."""
+"""The largest share of train rows that may become dev rows; more is a percentage that was written for a share."""
 TASK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED_NAMES = ("overall",)
 """Names that records use for something else."""
@@ -62,9 +62,9 @@ class TaskEntry:
     labels have no names. For several labels (`multilabel`), which must have names, files have a list in JSON (`[]` for
     none), or texts with commas between."""
     num_labels: int = 0
-    """Of a task of classes without names: how many there are."""
+    """The number of classes of a task whose classes have no names."""
     range: tuple[float, ...] = ()
-    """Of a regression: the lowest and the highest label."""
+    """The lowest and the highest label of a regression."""
     texts: tuple[str, ...]
     """The column of the text, or both columns of a pair."""
     label: str | tuple[str, ...]

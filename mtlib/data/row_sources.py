@@ -64,7 +64,7 @@ class RowSource:
     dev_share: float = 0.0
     """Share of the rows that are dev rows: all rows of the split `dev`, which `train` and `held` lack."""
     drawn_dev: tuple["RowSource", ...] = ()
-    """Of `train`: the sources of all tasks from which dev rows are drawn. It lacks every row that shares a text with
+    """For `train`, the sources of all tasks from which dev rows are drawn. It lacks every row that shares a text with
     them."""
 
 

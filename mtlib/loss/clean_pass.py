@@ -19,7 +19,7 @@ class Place:
     """A batch's position in the trial, which decides its random draws, and its share of the loss."""
 
     noise_seed: int
-    """Of SMART's first noise, the same on every worker."""
+    """The seed of SMART's first noise, the same on every worker."""
     turn: int
     """Which batch of its task within the epoch, from 0."""
     full_size: int

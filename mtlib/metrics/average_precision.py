@@ -24,7 +24,8 @@ def mean_over_labels(function: Callable[[Floats, Floats], Floats], values: Float
 
 
 def average_precision(weights: Floats, values: Floats, labels: Floats) -> Floats:
-    """Of one model, (resamples,), from weights, (resamples, rows), and values and labels, (rows,) each."""
+    """Returns one model's average precision, (resamples,), from weights, (resamples, rows), and values and labels,
+    (rows,) each."""
     order, starts = descending(values)
     own = np.add.reduceat(weights[:, order], starts, axis=1)  # of each distinct value, the highest first
     positive = np.add.reduceat((weights * labels)[:, order], starts, axis=1)
@@ -42,7 +43,7 @@ def descending(values: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int
 
 
 def average_precision_influence(values: Floats, labels: Floats) -> Floats:
-    """Of average precision; 0 where no example is positive."""
+    """Returns the influence on average precision; 0 where no example is positive."""
     return np.stack([mean_over_labels(derivative, own, labels) for own in values])
 
 

@@ -13,15 +13,16 @@ class ClassCounts:
     """Weights of examples by class, (..., classes) each."""
 
     right: Floats
-    """Of examples of the class that are predicted as it."""
+    """The number of examples of the class that are predicted as it."""
     predicted: Floats
-    """Of all examples that are predicted as the class."""
+    """The number of all examples that are predicted as the class."""
     actual: Floats
-    """Of all examples of the class."""
+    """The number of all examples of the class."""
 
 
 def count_classes(values: Floats, labels: Floats, counts: Floats | None) -> ClassCounts:
-    """Of models on resamples, (models, resamples, classes); arguments as of `mtlib.metrics.metric.Counted`."""
+    """Counts the classes of models on resamples, (models, resamples, classes); arguments as of
+    `mtlib.metrics.metric.Counted`."""
     if labels.ndim == 2:
         return count_labels(values, labels, counts)
     classes, answers = values.astype(np.intp), labels.astype(np.intp)
@@ -100,13 +101,13 @@ def f1_derivatives(values: Floats, labels: Floats) -> tuple[Floats, ClassCounts]
 
 
 def macro_f1_influence(values: Floats, labels: Floats) -> Floats:
-    """Of macro F1: the mean over the classes that occur."""
+    """Returns the influence on macro F1, the mean over the classes that occur."""
     derivatives, found = f1_derivatives(values, labels)
     return divide(derivatives.sum(-1), is_present(found).sum(-1))
 
 
 def micro_f1_influence(values: Floats, labels: Floats) -> Floats:
-    """Of micro F1, by the formula of `f1_derivatives` for the sums over all labels."""
+    """Returns the influence on micro F1, by the formula of `f1_derivatives` for the sums over all labels."""
     found = count_classes(values, labels, None)
     total = (found.predicted + found.actual).sum(-1)  # (models, 1)
     change = 2 * (values * labels).sum(-1) - divide(2 * found.right.sum(-1), total) * (values + labels).sum(-1)
@@ -114,7 +115,7 @@ def micro_f1_influence(values: Floats, labels: Floats) -> Floats:
 
 
 def f1_influence(values: Floats, labels: Floats) -> Floats:
-    """Of F1 of class 1."""
+    """Returns the influence on F1 of class 1."""
     derivatives, _ = f1_derivatives(values, labels)
     return derivatives[..., 1] if derivatives.shape[-1] > 1 else np.zeros(values.shape)
 
@@ -136,7 +137,7 @@ def counted_matthews(values: Floats, labels: Floats, counts: Floats | None) -> F
 
 
 def matthews_influence(values: Floats, labels: Floats) -> Floats:
-    """Of r = C / sqrt(V W): (dC - C (dV / V + dW / W) / 2) / sqrt(V W), by the weight of each example.
+    """Returns the influence on r = C / sqrt(V W): (dC - C (dV / V + dW / W) / 2) / sqrt(V W), by an example's weight.
 
     One of class l that is predicted as k adds to the parts of `matthews_parts`: n [k = l] + T - A_k - P_l, 2 n - 2 P_k
     and 2 n - 2 A_l, where T is the number of right ones.

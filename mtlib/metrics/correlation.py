@@ -68,7 +68,9 @@ def counted_pearson(values: Floats, labels: Floats, counts: Floats | None) -> Fl
 
 
 def pearson_influence(values: Floats, labels: Floats) -> Floats:
-    """Of Pearson's r: `x y - r (x^2 + y^2) / 2` of the standardised prediction x and label y; 0 if either is constant.
+    """Returns the influence on Pearson's r: `x y - r (x^2 + y^2) / 2` for the standardised prediction x and label y.
+
+    It is 0 if either is constant.
 
     Source: Devlin, Gnanadesikan and Kettenring (1975), "Robust estimation and outlier detection with correlation
     coefficients".
@@ -119,10 +121,11 @@ def middle_shares(numbers: Floats, weights: Floats) -> Floats:
 
 
 def spearman_influence(values: Floats, labels: Floats) -> Floats:
-    """Of Spearman's correlation C / sqrt(A B), with U and V the ranks in 0..1, C = E[UV] - 1/4, A and B likewise.
+    """Returns the influence on Spearman's correlation C / sqrt(A B).
 
-    An example's weight counts in E[UV] by its own ranks and by those that it raises: u v + E[V; X > x] + E[U; Y > y],
-    where ties count half. 0 where either side is constant.
+    U and V are the ranks in 0..1, C = E[UV] - 1/4, A and B likewise. An example's weight counts in E[UV] by its own
+    ranks and by those that it raises: u v + E[V; X > x] + E[U; Y > y], where ties count half. 0 where either side is
+    constant.
 
     Source: Croux and Dehon (2010), "Influence functions of the Spearman and Kendall correlation measures", section 2.
     """

@@ -17,7 +17,7 @@ def counted_means(values: Floats, _labels: Floats, counts: Floats | None) -> Flo
 
 
 def mean_influence(values: Floats, _labels: Floats) -> Floats:
-    """Of a mean: the value less the mean."""
+    """Returns the influence on a mean: the value less the mean."""
     return np.asarray(values - values.mean(axis=1, keepdims=True))
 
 
@@ -27,7 +27,7 @@ def counted_root_errors(values: Floats, labels: Floats, counts: Floats | None) -
 
 
 def root_error_influence(values: Floats, labels: Floats) -> Floats:
-    """Of the root of a mean squared error m: (e^2 - m) / (2 sqrt m); 0 where all errors are."""
+    """Returns the influence on the root of a mean squared error m: (e^2 - m) / (2 sqrt m); 0 where all errors are."""
     squares = (values - labels) ** 2
     mean = squares.mean(axis=1, keepdims=True)
     return np.asarray((squares - mean) / (2 * np.sqrt(np.where(mean > 0, mean, 1.0))))

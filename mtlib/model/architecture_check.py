@@ -22,12 +22,13 @@ TRIED_FAMILIES = (
 WORKING = "bert, roberta, electra and others (docs/encoders.md)"
 """Named where an encoder is refused: families that work with every feature."""
 NUM_TOKENS = 6
-"""Of a test input."""
+"""The length of a test input."""
 SMALL = {"num_hidden_layers": 1, "vocab_size": 64, "pad_token_id": 0}
 """Settings that make a model small without changing its attention mask."""
 
 MAX_PARAMETERS = 2 * 10**9
-"""Of a model that is built in full size because its architecture cannot be made small; 8 GB of memory in fp32."""
+"""The largest model that is built in full size because its architecture cannot be made small: 8 GB of memory in
+fp32."""
 
 
 def check_architecture(name: str, config: Any) -> None:

@@ -36,7 +36,7 @@ class Cut:
     stage: int
     """From 0."""
     epochs: int
-    """Of that stage, at least 1."""
+    """The epochs of that stage, at least 1."""
     is_end: bool
     total_epochs: int
     """Over all stages."""

@@ -24,7 +24,7 @@ from mtlib.runtime.workers import gather_from_workers
 from mtlib.training.evaluation import evaluate_rows
 
 VALIDATION_SHARE = 0.2
-"""Of the rows, for the choice of the penalty on squared weights."""
+"""The share of the rows that chooses the penalty on squared weights."""
 DECREASE = 10**-0.5
 """From one penalty to the next."""
 FEWEST_ROWS = 10
@@ -34,9 +34,10 @@ MAX_WORSE = 2
 NUM_PENALTIES = 14
 """That are tried at most."""
 MAX_ITERATIONS = 50
-"""Of L-BFGS for each penalty."""
+"""The most iterations of L-BFGS for each penalty."""
 SMALLEST_DEVIATION = 0.01
-"""Of a feature, relative to the median of all: a feature that hardly varies gets no large weight."""
+"""The smallest standard deviation of a feature, relative to the median of all: a feature that hardly varies gets no
+large weight."""
 TINY = 1e-12
 """In place of a deviation of 0."""
 BIAS_PENALTY = 1e-3

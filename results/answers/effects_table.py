@@ -25,9 +25,9 @@ COLUMNS: dict[str, Any] = {
     "high": "float64",
     "decided_at": "Int64",
 }
-"""Of the frame, with their types."""
+"""The columns of the frame, with their types."""
 CURVE_ROWS = 5
-"""Of a range's curve in the printed table."""
+"""The rows of a range's curve in the printed table."""
 
 
 def effects_frame(effects: SweepEffects) -> pd.DataFrame:

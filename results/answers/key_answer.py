@@ -17,7 +17,7 @@ class Forecast:
     """What more replicates would show of a difference."""
 
     size: float
-    """Of the difference, above 0."""
+    """The size of the difference, above 0."""
     of: ValueEffect | None
     """The undecided value with this difference; None of a difference that was asked for."""
     needed: int | None

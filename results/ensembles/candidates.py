@@ -75,7 +75,7 @@ class Pool:
 
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
-        """Of each candidate's outputs: equal where these are equal."""
+        """A digest of each candidate's outputs: equal where these are equal."""
         return tuple(map(array_digest, self.outputs))
 
     @cached_property

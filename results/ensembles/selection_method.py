@@ -55,7 +55,7 @@ class SelectionMethod:
     """Shown in tables and verdicts."""
     choose: Choose
     before: str | None = None
-    """Of a user's own method: the built-in one that it is simpler than; None: it is the least simple of all. Of methods
+    """The built-in method that a user's own one is simpler than; None: it is the least simple of all. Of methods
     within one standard error of the best, the simplest is taken."""
 
 

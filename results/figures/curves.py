@@ -22,7 +22,7 @@ OTHERS, SINGLE_TRIALS = "other trials", "single trials"
 """Names of what is grey."""
 LOSS, NORM, TOKEN_COUNT, LOSS_WEIGHT, NOISE_NORM = "loss", "gradient_norm", "tokens", "loss_weight", "noise_norm"
 LOG_RATIO = 30
-"""Of the largest to the smallest value, from which an axis is logarithmic."""
+"""The ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
 @dataclass(frozen=True, kw_only=True)

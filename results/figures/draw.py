@@ -33,16 +33,16 @@ FAINT = "#8a8a8a"
 """The colour of what is in the background."""
 FAINT_OPACITY = 0.4
 HEATMAP_COLOURS = ("#f4f7fb", "#0b4f80")
-"""Of 0 and 1."""
+"""The colours of 0 and 1."""
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 FAINT_LINES = "rgba(128,128,128,0.25)"
-"""Of grids, on white and on black."""
+"""The colour of grids, on white and on black."""
 PANEL_HEIGHT = 260
 """Pixels."""
 ROW_HEIGHT = 26
 """Pixels of a category from top to bottom."""
 NUM_TICKS = 8
-"""Of an axis of whole numbers, about."""
+"""About how many ticks an axis of whole numbers has."""
 AXIS_STYLE = {
     "automargin": True,
     "gridcolor": FAINT_LINES,

@@ -13,11 +13,11 @@ from results.figures.draw import Panel, Trace, axis, figure_of, heatmap, series
 from results.stats.resampling import CONFIDENCE, Floats
 
 NUM_BINS = 10
-"""Of reliability, with about equally many examples each."""
+"""The bins of a reliability figure, with about equally many examples each."""
 MAX_POINTS = 3000
 """Examples that are drawn as points; with more, pages become large and browsers slow."""
 POINTS_SEED = 0
-"""Of the choice of points."""
+"""The seed of the choice of points."""
 
 Ints = np.ndarray[tuple[int], np.dtype[np.intp]]
 """(rows,)."""

@@ -18,8 +18,8 @@ NUMERICALLY_NOTHING = 1e-5
 OVERWHELMING = 1.0
 """A penalty, times its weight, above so many times the loss overwhelms it."""
 MAX_RATIO = 10
-"""Of the tasks' mean gradient norms over the first steps (`mtlib.training.gradient_norms`). Above it, the task of the
-shorter gradients is starved: Adam's moments, which tasks share, are the other's."""
+"""The largest ratio of the tasks' mean gradient norms over the first steps (`mtlib.training.gradient_norms`) without a
+finding. Above it, the task of the shorter gradients is starved: Adam's moments, which tasks share, are the other's."""
 
 
 def vanishing_penalties(sweep: Sweep) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from mtlib.runtime.errors import require
 
 InputFormat = Format | Literal["parquet"]
 INPUT_SUFFIXES = (*filter(None, SUFFIX_FORMATS), PARQUET_SUFFIX)
-"""Of files whose format is known by them."""
+"""The endings of files whose format is known by them."""
 STANDARD_INPUT = "-"
 ID_COLUMN = "id"
 

@@ -23,7 +23,7 @@ class TextTable:
     """A table of texts."""
 
     name: str
-    """Of letters, digits and hyphens."""
+    """Letters, digits and hyphens, unique on a page."""
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -19,7 +19,7 @@ from results.page.content import Page
 FOLDER = Path(__file__).resolve().parent / "template"
 TEMPLATE, STYLES, PAGE_SCRIPT = "page.html.jinja", "page.css", "page.js"
 MOST_COLUMNS = 4
-"""Of a table whose rows stay rows on a narrow screen."""
+"""The most columns of a table whose rows stay rows on a narrow screen."""
 NUM_DIGITS = 6
 """Significant digits of the numbers in figures."""
 TEXT_SYMBOLS = ("●", "■", "◆", "▲", "✖", "★", "▼", "✚")

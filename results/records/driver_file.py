@@ -27,10 +27,10 @@ STALE_SECONDS = 60.0
 """A sweep whose driver has not written for so long is not running; clocks of hosts may differ by as much."""
 
 TrialProgress = Mapping[str, Any]
-"""Of a running trial: `since`, the time of its start, moved by the time that it had no lane, and from its first step on
-`epoch`, `step` and `num_steps`."""
+"""The facts of a running trial: `since`, the time of its start, moved by the time that it had no lane, and from its
+first step on `epoch`, `step` and `num_steps`."""
 Progress = Mapping[str, TrialProgress]
-"""Of running trials by their id."""
+"""The facts of running trials by their id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Driver:
     began: float
     """When its process began, in seconds since 1970: another process may have its number later."""
     time: datetime
-    """Of the last writing, with the local time zone."""
+    """The time of the last writing, with the local time zone."""
     has_stopped: bool
     """Whether the driver wrote it at its end."""
     progress: Progress

@@ -46,13 +46,13 @@ class MethodScore:
     cross_fitted: float
     """Dev score where each example is scored by the ensemble chosen without its fold."""
     standard_error: float
-    """Of the cross-fitted score, over examples."""
+    """The standard error of the cross-fitted score, over examples."""
     interval: tuple[float, ...]
     """Low and high of its 95 % interval."""
     num_models: int
     """Members of what it chooses from all of dev."""
     mean_absolute_error: float | None = None
-    """Of a regression, cross-fitted, in the unit of its labels; else None."""
+    """The error of a regression, cross-fitted, in the unit of its labels; None for other tasks."""
     lead: float
     """Cross-fitted score minus the best single model's."""
     lead_interval: tuple[float, ...]
@@ -76,7 +76,7 @@ class TaskSelection:
     method: str
     """The chosen selection method, one of `methods`."""
     titles: Mapping[str, str] = field(default_factory=dict)
-    """Of the user's own selection methods, by name."""
+    """The titles of the user's own selection methods, by name."""
     members: tuple[Member, ...]
     """The largest weight first."""
     methods: tuple[MethodScore, ...]
@@ -142,7 +142,7 @@ class Selection:
     num_folds: int
     num_repeats: int
     seed: int
-    """Of folds, bags and resamples."""
+    """The seed of folds, bags and resamples."""
     max_models: int
     searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
@@ -150,7 +150,7 @@ class Selection:
     not_chosen: Mapping[str, str] = field(default_factory=dict)
     """Why nothing was chosen for other tasks, by the task's name."""
     definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
-    """Of these tasks and of those in `not_chosen`."""
+    """The definitions of these tasks and of those in `not_chosen`."""
     evaluations: tuple[HeldOutScores, ...] = ()
     """Every score on the held-out rows."""
 

@@ -69,7 +69,7 @@ class TrialEnd:
     """Seconds that it has had a lane."""
     peak_memory_bytes: int = 0
     key: str = ""
-    """Of the state at its end, by which equal trials reuse it; empty where they may not."""
+    """The key of the state at its end, by which equal trials reuse it; empty where they may not."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ SWEEP_FILE, SWEEP_COPY = "sweep.json", "sweep-copy.json"
 SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
 ENCODERS_KEY = "encoders"
-"""Of a sweep with several: the fingerprint of each by name."""
+"""The key under which a sweep with several encoders has the fingerprint of each by name."""
 FIRST_LOOK = "first_look"
 """Key of `sweep.json`: configurations and replicates that the first command declared which can tell anything apart."""
 

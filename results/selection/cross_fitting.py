@@ -86,7 +86,8 @@ class CrossFitted:
 
     @property
     def mean_absolute_error(self) -> float | None:
-        """Of a regression's predictions, in the unit of its labels, over all examples and repeats; None of classes."""
+        """The mean absolute error of a regression, in the unit of its labels, over all examples and repeats; else
+        None."""
         return float(np.abs(self.values - self.labels).mean()) if self.task.is_regression else None
 
     @cached_property
@@ -104,7 +105,7 @@ class CrossFitted:
 
     @property
     def standard_error(self) -> float:
-        """Of the score, over examples and over the choice of the ensemble.
+        """The standard error of the score, over examples and over the choice of the ensemble.
 
         For classification, where few predictions may be wrong, it is at least the error of a share of 2 among n + 4,
         for n groups (Agresti and Coull 1998).

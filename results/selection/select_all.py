@@ -37,7 +37,7 @@ class SelectionRequest:
     """A user's files of methods, besides those of the sweeps."""
     settings: Settings = field(default_factory=Settings)
     repeats: int = 5
-    """Of cross-fitting, at least 1."""
+    """The repeats of cross-fitting, at least 1."""
     base: str | None = None
     """Trial whose configuration is the base configuration, see `find_base`; None for the first sweep's base."""
 

@@ -80,7 +80,7 @@ class ConfigurationMeans:
     examples: Floats
     """(distinct, distinct) covariance over examples of what a configuration's replicates share."""
     scores: ModelScores
-    """Of the distinct configurations."""
+    """The scores of the distinct configurations."""
 
     @property
     def has_replicates(self) -> bool:

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from results.stats.resampling import CONFIDENCE, Floats
 
 ERROR = 1 - CONFIDENCE
-"""Of all looks together."""
+"""The probability of an error at any of all looks together."""
 WIDER_AT_FIRST = 1.08
 """How many times as wide the margins of the declared look may be because of the other looks."""
 SPENT_BEFORE = 0.1
@@ -41,7 +41,8 @@ DENSE_ROUNDS, COARSE_STEP = 20, 1.05
 LEAST_DEVIATION = 0.05
 """Two looks count as one if the standard deviation of the second statistic, given the first, is below this."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
-"""Of Gauss and Legendre's quadrature over the statistics that are not significant: errors of levels are below 1 %."""
+"""The nodes and weights of Gauss-Legendre quadrature over the statistics that are not significant: errors of levels are
+below 1 %."""
 RATIOS = 2.0 ** np.arange(-7, 7.5, 0.5)
 """Ratios of variances that are told apart, so that equal computations are made once."""
 
@@ -124,7 +125,7 @@ class ContinuationDensity:
     """The density of a statistic after a look, where it was not significant at this and all earlier looks."""
 
     level: float
-    """Of the look."""
+    """The level of the look."""
     total: float
     """Error that all looks so far make."""
     information: float

@@ -37,11 +37,11 @@ NUM_PERMUTATIONS = 1000
 FEWEST_PERMUTATIONS = 1000
 """Distinct ones that there must be: fewer give no 95 % quantile of the largest of several differences."""
 NUM_DRAWS = 20_000
-"""Of the multivariate t distribution: its 95 % quantile then has a standard error below 1 %."""
+"""The draws of the multivariate t distribution: its 95 % quantile then has a standard error below 1 %."""
 NUM_VARIANCES = 5000
 """Draws of training variances: the quantile has a standard error of about 1 %."""
 SINGLE_QUANTILE = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
-"""Of one difference with a known variance."""
+"""The 95 % quantile of one difference with a known variance."""
 LARGE_DEGREES = 1000.0
 """Degrees of freedom beyond which the studentised range no longer changes in three digits."""
 

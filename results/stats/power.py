@@ -30,7 +30,8 @@ class Precision:
     degrees_per_replicate: int
     """Degrees of freedom of the training variance that a further replicate of all configurations adds."""
     quantile_ratio: float
-    """Of the quantile for all contrasts at once to that for one alone, with infinitely many degrees of freedom."""
+    """The ratio of the quantile for all contrasts at once to the one for a single contrast, with infinitely many
+    degrees of freedom."""
     margin: float
     """How large a difference must be to be significant, with the present replicates."""
     look: Look | None = None

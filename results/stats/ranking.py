@@ -58,7 +58,7 @@ class RankedConfiguration:
     number: int
     params: Mapping[str, Any]
     status: str
-    """Of its trials, to be displayed: `complete`, or where they differ `complete 2, failed 1`."""
+    """The statuses of its trials, as they are shown: `complete`, or where they differ `complete 2, failed 1`."""
     is_finished: bool
     """Whether some trial of it has completed; then only completed ones count."""
     trials: tuple[str, ...]

@@ -17,10 +17,10 @@ from mtlib.metrics.metric import read_logits
 from mtlib.tasks import Task
 
 Numbers = npt.NDArray[np.intp]
-"""Of rows, candidates or folds."""
+"""The numbers of rows, candidates or folds."""
 
 NUM_RESAMPLES = 1000
-"""Of examples: a standard error then has an error of its own of about 2 %."""
+"""The resamples of examples: a standard error then has an error of its own of about 2 %."""
 CONFIDENCE = 0.95
 
 BLOCK_CELLS = 4_000_000

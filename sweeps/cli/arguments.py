@@ -50,7 +50,7 @@ CHANGEABLE_OPTIONS = (
 """Options, besides `--storage` and `--address`, that --resume may change; data and encoder only by their place."""
 
 INSTEAD = {"dry_run": "python sweeps/status.py NAME shows what is left"}
-"""Of other options: what to do with a sweep that has begun."""
+"""What to do with a sweep that has begun in place of some other options."""
 
 EXAMPLES = f"""\
 examples:

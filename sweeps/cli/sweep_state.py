@@ -48,7 +48,7 @@ class SweepState:
     stopped_at: datetime | None
     """When it stopped; None if it runs or has no heartbeat."""
     progress: Progress
-    """Of the trials that run."""
+    """The progress of the trials that run."""
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 UNITS = 10_000
 """Ray counts resources in units of 1/10,000, to which it rounds."""
 CONTEXT_BYTES = 850 * 10**6
-"""Of a GPU's memory, what a process takes besides its tensors: CUDA itself and its kernels, measured on an H200."""
+"""The memory of a GPU that a process takes besides its tensors: CUDA itself and its kernels, measured on an H200."""
 MEMORY_MARGIN = 1.15
 """Peak memory of a step with the longest texts, times this, is what a trial may need: blocks of other sizes stay free.
 """

@@ -23,7 +23,7 @@ class Ledger:
     records: dict[str, TrialRecord] = field(default_factory=dict)
     """By trial id, in order of suggestion."""
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of running trials, as in `driver.json` (`results.records.driver_file.Progress`)."""
+    """The progress of running trials, as in `driver.json` (`results.records.driver_file.Progress`)."""
     lanes: dict[str, str] = field(default_factory=dict)
     """Host of each open lane, by its name."""
     race: RaceRecord | None = None

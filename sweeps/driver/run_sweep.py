@@ -130,7 +130,7 @@ class RunningSweep:
     suggested: "queue.SimpleQueue[Trial]"
     """Trials that Tune's thread has suggested and the ledger does not have yet."""
     race: RaceWatch | None = None
-    """Of a sweep that is a race."""
+    """The race, where the sweep is one."""
     failure: str | None = None
     """Why the sweep cannot go on."""
     next_journal: float = 0.0

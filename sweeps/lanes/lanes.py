@@ -33,7 +33,7 @@ class Lanes:
     channel: ActorHandle[Any]
     inputs: StoredInputs
     driver_id: str
-    """Of `driver.json`."""
+    """The id in `driver.json`."""
     scratch: Path
     """For Ray's own files."""
     runs: list[BackgroundRun] = field(default_factory=list)

@@ -65,7 +65,7 @@ class LaneSetup:
     plan: SweepPlan
     inputs: StoredInputs
     driver_id: str
-    """Of `driver.json`."""
+    """The id in `driver.json`."""
 
 
 def run_lane(setup: LaneSetup) -> None:
@@ -199,7 +199,7 @@ def known_micro_batches(folder: TrialFolder, config: TrialConfig) -> MicroBatche
 
 
 def smallest(sizes: Sequence[MicroBatches]) -> MicroBatches:
-    """Of each stage the smallest size of any worker."""
+    """Returns, for each stage, the smallest size of any worker."""
     by_stage = zip(*sizes, strict=True)
     return tuple(min((size for size in found if size is not None), default=None) for found in by_stage)
 

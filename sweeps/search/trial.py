@@ -20,7 +20,7 @@ class Trial:
     """One training of a configuration."""
 
     number: int
-    """Of its configuration."""
+    """The number of its configuration."""
     replicate: int
     params: Mapping[str, Any]
     """Searched values by dotted key, or name of the space's own."""
@@ -66,7 +66,7 @@ class KnownConfiguration:
     number: int
     params: Mapping[str, Any]
     records: dict[int, TrialRecord]
-    """Of its trials that have begun, by replicate."""
+    """The records of its trials that have begun, by replicate."""
 
     @property
     def is_complete(self) -> bool:

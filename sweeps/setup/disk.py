@@ -17,13 +17,13 @@ from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 
 BYTES_PER_PREDICTION = 20
-"""Of an example's id and label in a compressed table, without the four bytes of each logit."""
+"""The size of an example's id and label in a compressed table, without the four bytes of each logit."""
 BYTES_PER_TABLE = 2_000
-"""Of one epoch's table of predictions, without its rows."""
+"""The size of one epoch's table of predictions, without its rows."""
 BYTES_PER_EPOCH = 500
-"""Of an epoch's points in the curves and their copy."""
+"""The size of an epoch's points in the curves and their copy."""
 BYTES_PER_TRIAL = 20_000
-"""Of a trial's small files, a disk block each, and of its row in the records."""
+"""The size of a trial's small files, a disk block each, and of its row in the records."""
 
 Measure = Callable[[TrialConfig], int]
 """Bytes of the weights of a configuration's model, as they are kept."""

@@ -24,7 +24,7 @@ from sweeps.options import SweepOptions
 STEPS_PER_SET = 2
 """Optimizer steps with each train set: the first makes AdamW's moments, the second needs all at once."""
 BYTES_PER_PARAMETER = 4
-"""Of the encoders' weights, which Ray's object store holds while they are measured."""
+"""The size of the encoders' weights, which Ray's object store holds while they are measured."""
 WAIT_SECONDS = 600.0
 """How long a GPU of a cluster may take to become free and to be measured."""
 

@@ -46,7 +46,7 @@ class StepTime:
     """Seconds of one kind of step, on one worker."""
 
     step: float
-    """Of an optimizer step with a batch of one task."""
+    """The seconds of an optimizer step with a batch of one task."""
     row: float
     """To predict one row."""
 

@@ -64,7 +64,7 @@ class TrackerProcess:
 
     @property
     def path(self) -> str:
-        """Of the file that says how far each trial was logged."""
+        """The path of the file that says how far each trial was logged."""
         return f"trackers/{self.name}.json"
 
     def handle(self, message: Mapping[str, Any]) -> bool:

@@ -40,11 +40,11 @@ class TrackedRun:
     """A trial as trackers get it: plain data, without paths of this machine."""
 
     id: str
-    """Of its run: the sweep's and its own."""
+    """The id of its run: the sweep's and its own."""
     name: str
     """E.g. `0003-r0`."""
     number: int
-    """Of its configuration."""
+    """The number of its configuration."""
     settings: Mapping[str, Any]
     """Sweep, question, configuration, replicate, seed, and the searched values by their keys."""
     config: Mapping[str, Any]

@@ -37,7 +37,7 @@ class Bundle:
     tasks: Mapping[str, tuple[BundledMember, ...]]
     """Each task's ensemble."""
     definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
-    """Of these tasks."""
+    """The definitions of these tasks."""
 
     def __post_init__(self) -> None:
         for task, members in self.tasks.items():

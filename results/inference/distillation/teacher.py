@@ -32,7 +32,7 @@ from results.inference.readers import find_format, name_input, open_input, read_
 from results.records.selection import Selection
 
 UNLABELLED_FLAG = "--unlabelled"
-"""Of the command line, in messages."""
+"""The flag of the command line, for messages."""
 Note = Callable[[str], object]
 
 
@@ -125,7 +125,7 @@ class FurtherText:
     place: str
     """A file that `results/predict.py` reads."""
     columns: tuple[str, ...] = ()
-    """Of the texts; empty: the task's own."""
+    """The columns of the texts; empty: the task's own."""
 
     def open(self) -> AbstractContextManager[IO[bytes]]:
         """Returns a stream of the file's bytes; ValueError if it cannot be read, or its suffix is not known."""

@@ -28,7 +28,7 @@ class TrainingRun:
     folder: Path
     """Where the file of its search space is kept."""
     new_words: Sequence[str]
-    """Of the command line of a sweep that has not begun."""
+    """The words of the command line of a sweep that has not begun."""
     is_dry_run: bool
     """Whether its plan is all that is wanted."""
 

@@ -35,7 +35,7 @@ from search_spaces.space import NamedOverrides, SearchSpace, value_in
 MEMBER_KEY, HALF_KEY = "configuration", "half"
 """The searched names."""
 HALVES = ("first", "second")
-"""Of the train rows of each task."""
+"""The names of the halves of each task's train rows."""
 OWN_SETTINGS = {"data.hold_out": 0, "seed": 0, "replicate": 0}
 """The files of halves lack the rows that were held out; seed and replicate are the teachers' own."""
 

@@ -22,8 +22,8 @@ class Interaction:
 
     keys: tuple[str, str]
     p_value: float
-    """Of the hypothesis that neither key's effect depends on the other; adjusted over all pairs of keys (Holm)
-    and over all looks."""
+    """The p-value of the hypothesis that neither key's effect depends on the other; adjusted over all pairs of keys
+    (Holm) and over all looks."""
 
     @property
     def is_significant(self) -> bool:

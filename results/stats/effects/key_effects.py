@@ -164,7 +164,7 @@ def find_trend(
 
 
 def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:
-    """Of a grid: each value that some configuration has is compared with the base where all else is equal.
+    """Returns the contrasts of a grid: each value of a configuration against the base, where all else is equal.
 
     Args:
         key: with at least one value.

@@ -20,7 +20,7 @@ from results.stats.error_spending import ERROR, Look, adjusted_p_value
 from results.stats.resampling import Floats
 
 POINTS = 101
-"""Of a curve, from one end of the range to the other."""
+"""The points of a curve, from one end of the range to the other."""
 CONFIGURATIONS_PER_TERM = 4
 """Fewest for each term of a fit with curves: with fewer, terms of the highest power are left out. As few
 as leave degrees of freedom for the variance."""
@@ -54,7 +54,7 @@ class RangeEffect:
     optimum_interval: tuple[float, float]
     """95 %, over all looks."""
     p_value: float
-    """Of the hypothesis that the key has no effect, adjusted over all looks."""
+    """The p-value of the hypothesis that the key has no effect, adjusted over all looks."""
     edge: str
     """`low` or `high` where the fitted optimum lies at that end of the range, else empty; of a line, whose optimum
     always does and says nothing, it is empty."""
@@ -75,7 +75,7 @@ class Fit:
     inverse: Floats
     """(terms, configurations): the coefficients are `inverse @ means`."""
     covariance: Floats
-    """Of the coefficients, over trainings and examples."""
+    """The covariance of the coefficients, over trainings and examples."""
     degrees: float
     means: ConfigurationMeans
     """With the scatter around the fit as their variance."""
@@ -199,7 +199,7 @@ def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeE
 
 
 def choice_contrasts(key: SearchedKey, fit: Fit, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:
-    """Of a choice: the fitted levels of its values, with all other keys at their mean."""
+    """Returns the contrasts of a choice: the fitted levels of its values, with all other keys at their mean."""
     own, others = fit.columns[key.name], [value for value in key.values if value != key.base]
     at_mean = np.tile(fit.design.mean(axis=0), (len(key.values), 1))
     at_mean[:, own] = choice_terms(key, key.values)

@@ -62,7 +62,7 @@ class ColumnEffects:
 
     @property
     def title(self) -> str:
-        """Of the task; `overall` stays."""
+        """The title of the task; `overall` stays."""
         return title_of(self.task, self.tasks)
 
     def value_of(self, score: float) -> float:
