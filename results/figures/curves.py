@@ -1,4 +1,4 @@
-"""Figures of training: learning curves, losses, penalties and gradient norms."""
+"""Figures of training: learning curves, losses and penalties."""
 
 import json
 from collections import Counter
@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, title_of
 from results.figures.draw import Dash, Mode, Panel, Trace, axis, figure_of, series
-from results.figures.hover import score_title, short_names, trial_text, values_lines
+from results.figures.hover import score_title, short_names, values_lines
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.ranking import RankedConfiguration
 
@@ -169,37 +168,6 @@ def spoken(metric: str) -> str:
 def spans_decades(values: pd.Series) -> bool:
     """Returns whether positive values differ so much that only a logarithmic axis shows them all."""
     return bool((values > 0).all() and values.max() > LOG_RATIO * values.min())
-
-
-def gradient_norms(training: Training) -> go.Figure:
-    """Returns the norms of each task's gradients in the first steps of a stage.
-
-    Raises:
-        ValueError: the curves have a task that the sweep does not describe.
-    """
-    rows = training.curves[(training.curves["metric"] == NORM) & (training.curves["split"] == "train")]
-    means = rows.groupby(["trial", "task"], as_index=False)["value"].mean()
-    means = means[means["value"] > 0]
-    for name in means["task"].unique():
-        require_name(name, training.tasks, "task")
-    titles = [task.title for name, task in training.tasks.items() if (means["task"] == name).any()]
-    traces = []
-    for number, of_group in training.groups(means):
-        tasks = [training.tasks[name].title for name in of_group["task"]]
-        hover = [
-            f"{trial_text(training.records[trial])}\n{task}: {value:.3g}"
-            for trial, task, value in zip(of_group["trial"], tasks, of_group["value"], strict=True)
-        ]
-        if len(of_group):
-            traces.append(series(tasks, of_group["value"].tolist(), hover=hover, **training.style(number)))
-    y = axis("gradient norm", scale="log" if spans_decades(means["value"]) else "linear")
-    return figure_of(
-        name="gradient-norms",
-        title="Gradient norms",
-        caption="Mean norm of each task's gradient in the encoder in the first steps. Where one is many times another, "
-        "Adam's shared moments follow the first task, and the other learns little.",
-        panels=[Panel("", axis(categories=titles), y, traces)],
-    )
 
 
 def highlighted_note(training: Training) -> str:

@@ -82,10 +82,6 @@ class SweepPlots:
         """Penalties, and norms of their noise, by epoch."""
         return require_points(curves.penalties(self.training))
 
-    def gradient_norms(self) -> "go.Figure":
-        """Norms of each task's gradients in the first steps."""
-        return require_points(curves.gradient_norms(self.training))
-
     def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
         """Returns the confusion matrix of a trial on dev, or a scatter plot for a regression.
 

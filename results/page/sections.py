@@ -188,7 +188,7 @@ def ranking_title(column: Column, tasks: Mapping[str, Task]) -> str:
 
 
 def training_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """Learning curves, losses, penalties and gradient norms."""
+    """Learning curves, losses and penalties."""
     sweep = inputs.sweep
     try:
         training = sweep.plot.training
@@ -199,12 +199,9 @@ def training_blocks(inputs: PageInputs) -> Iterator[Block]:
         "Learning curves": lambda: [curves.learning_curves(training)],
         "Losses": lambda: [curves.losses(training)],
     }
-    folded: dict[str, MakePart] = {
-        "Penalties": lambda: [curves.penalties(training)],
-        "Gradient norms": lambda: [curves.gradient_norms(training)],
-    }
     yield from blocks_of_parts(parts)
-    yield Fold(title="Penalties and gradient norms", blocks=list(blocks_of_parts(folded)))
+    penalties: dict[str, MakePart] = {"Penalties": lambda: [curves.penalties(training)]}
+    yield Fold(title="Penalties", blocks=list(blocks_of_parts(penalties)))
 
 
 def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:

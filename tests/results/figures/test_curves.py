@@ -14,7 +14,6 @@ from results.figures.curves import (
     OTHERS,
     SINGLE_TRIALS,
     Training,
-    gradient_norms,
     learning_curves,
     losses,
     penalties,
@@ -23,11 +22,10 @@ from results.figures.curves import (
 from results.figures.draw import COLOURS, FAINT, is_empty
 from results.records.trials import TrialRecord
 from results.stats.ranking import RankedConfiguration
-from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record
-from tests.results.figures.conftest import caption_of, curve, curve_frame, panel_of, panels_of, points_of, ranked
+from tests.results.figures.conftest import caption_of, curve, curve_frame, panel_of, panels_of, ranked
 
-FIGURES = (learning_curves, losses, penalties, gradient_norms)
+FIGURES = (learning_curves, losses, penalties)
 
 
 def training(
@@ -138,25 +136,6 @@ def test_penalties_are_logarithmic_only_above_zero_and_over_decades(first: float
     panel = panel_of(penalties(training(*own, *scored)))
     assert (panel.title, panel.y["title"]["text"], panel.y["type"]) == ("smart, SST", "smart", scale)
     assert panel.traces[0]["y"] == [first, last, None]
-
-
-def test_gradient_norms_are_means_over_epochs_by_task() -> None:
-    own = [
-        curve("0000-r0", [1.0, 3.0], split="train", metric="gradient_norm"),
-        curve("0000-r0", [10.0], task="sts", split="train", metric="gradient_norm"),
-        curve("0001-r0", [0.0], split="train", metric="gradient_norm"),
-        curve("0002-r0", [5.0], split="train", metric="gradient_norm"),
-    ]
-    panel = panel_of(gradient_norms(training(*own, best=[ranked(0)])))
-    assert list(panel.x["categoryarray"]) == ["SST", "STS"]
-    assert points_of(panel.named("smart.weight 0")) == [("SST", 2.0), ("STS", 10.0)]
-    assert points_of(panel.named(OTHERS)) == [("SST", 5.0)]
-    assert panel.named("smart.weight 0")["text"][1] == "0000-r0<br>smart.weight 0<br>STS: 10"
-
-
-def test_task_that_the_sweep_does_not_describe_is_named() -> None:
-    own = training(curve("0000-r0", [2.0], metric="gradient_norm", split="train", task="old"))
-    assert one_line_error(gradient_norms, own).startswith("unknown task 'old'")
 
 
 @pytest.mark.parametrize("make", FIGURES)

@@ -59,7 +59,7 @@ def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
     names = names_of(sweep, selection=selection_of_two(sweep))
     assert list(names) == list(SECTIONS)
     assert names["effects"] == ["effects-smart-weight", "scores-smart-weight", "ranking"]
-    assert names["training"] == ["learning-curves", "losses", "penalties", "gradient-norms"]
+    assert names["training"] == ["learning-curves", "losses", "penalties"]
     assert {"confusion-sst", "reliability-qqp", "scatter-sts"} <= set(names["predictions"])
     assert names["ensembles"] == ["selection-methods", "members"]
     assert names["published"][0] == "published-1"
