@@ -175,13 +175,12 @@ class Sweep:
 
         return SweepPlots(
             path=self.path,
-            info=self.info,
             records=self.records,
             curve_rows=self.curves,
             tasks=self.tasks,
             read_scores=lambda: self.scores,
             read_ranking=lambda: self.ranked,
-            estimate_effects=self.estimate_effects,
+            read_effects=lambda: self.estimated_effects,
         )
 
     def __repr__(self) -> str:

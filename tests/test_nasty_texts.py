@@ -25,6 +25,7 @@ from results.inference.bundle.card import bundle_card
 from results.inference.bundle.manifest import Bundle
 from results.inference.progress_bar import show_rows
 from results.records.selection import BundledMember
+from results.sweep import load_sweep
 from sweeps import status
 from sweeps.cli.progress import show_progress
 from sweeps.cli.summary import show_answer
@@ -135,6 +136,7 @@ def test_the_page_and_its_figures_show_texts_as_they_are(nasty_sweep: Path) -> N
     assert_shown("\n".join(page.texts), "", " [en]", " [de]", "2")
     assert "b" not in page.elements
     assert_shown_by_figures(content)
+    assert set(VALUES) <= set(load_sweep(nasty_sweep).ranking()[KEY]), "data frames are not changed"
 
 
 def drawn_texts(data: Any) -> Iterator[str]:

@@ -34,7 +34,7 @@ MAX_TASKS = 20
 """More are a mistake in the file rather than a sweep: each task has columns of its own in every table and page."""
 SPLITS = ("train", "dev", "test")
 MAX_DEV_SHARE = 0.5
-"""The largest share of train rows that may become dev rows; more is a percentage that was written for a share."""
+"""The largest share of train rows that may become dev rows: with more, dev would be larger than train."""
 TASK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED_NAMES = ("overall",)
 """Names that records use for something else."""

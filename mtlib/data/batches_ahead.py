@@ -11,8 +11,7 @@ Given = TypeVar("Given")
 Built = TypeVar("Built")
 
 GPU_AHEAD = 4
-"""Batches that wait for a GPU: enough that a slow batch delays no step; more only
-take memory."""
+"""Batches that may wait for a GPU, so that one that takes longer to build delays few steps."""
 
 
 def num_ahead(device: torch.device) -> int:

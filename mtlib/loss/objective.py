@@ -95,10 +95,10 @@ class Objective(nn.Module):
         loss = loss_per_example if batch.teacher is None else losses_of_known
         values = {"loss": loss(settings, clean.kind, clean.output.logits, labels, weights)}
         num_rows = len(clean.output.logits)
-        if values["loss"].shape != (num_rows,):
-            shape = tuple(values["loss"].shape)
-            rule = f"the loss {settings.loss} must return (rows,), not a mean or a sum"
-            raise WrongResult(f"{rule}, got {shape} for {num_rows} rows")
+        if returned_shape(values["loss"]) != (num_rows,):
+            name = name_of(settings.loss_entry.functions[clean.kind])
+            rule = f"{name} must return (rows,), not a mean or a sum"
+            raise WrongResult(f"{rule}, got {returned_shape(values['loss'])} for {num_rows} rows")
         for name in carried:
             penalty = self.config.penalty_entry(name)
             found = load_function(penalty.function)(clean, getattr(self.config, name))
@@ -120,12 +120,17 @@ class Objective(nn.Module):
         return weight * total + log_variance * regularizer * len(batch.rows) * counts
 
 
+def returned_shape(values: object) -> tuple[int, ...] | str:
+    """Returns the shape of a tensor, or of what else a user's own function returned its type."""
+    return tuple(values.shape) if isinstance(values, Tensor) else f"a {type(values).__name__}"
+
+
 def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) -> None:
     """Raises WrongResult unless a penalty's function has returned a value for each row for each of its terms."""
     rule = (
         f"{name_of(penalty.function)} must return (rows,) for each of {', '.join(penalty.terms)}, not a mean or a sum"
     )
-    shapes = [tuple(values.shape) for values in found]
+    shapes = [returned_shape(values) for values in found]
     if shapes != [(num_rows,)] * len(penalty.terms):
         raise WrongResult(f"{rule}, got {shapes} for {num_rows} rows")
 

@@ -13,11 +13,11 @@ class ClassCounts:
     """Weights of examples by class, (..., classes) each."""
 
     right: Floats
-    """The number of examples of the class that are predicted as it."""
+    """The total weight of examples of the class that are predicted as it."""
     predicted: Floats
-    """The number of all examples that are predicted as the class."""
+    """The total weight of all examples that are predicted as the class."""
     actual: Floats
-    """The number of all examples of the class."""
+    """The total weight of all examples of the class."""
 
 
 def count_classes(values: Floats, labels: Floats, counts: Floats | None) -> ClassCounts:

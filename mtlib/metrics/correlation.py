@@ -7,8 +7,8 @@ from mtlib.metrics.metric import Floats
 from mtlib.runtime.lazy_functions import load_function
 
 CONSTANT_SHARE = 1e-12
-"""A variance below this share of the mean square (both about the full sample's mean) counts as 0: rounding
-leaves about so much of equal numbers."""
+"""A variance below this share of the mean square (both about the full sample's mean) counts as 0: far above
+what rounding leaves of equal numbers, about 1e-16."""
 
 
 def pearson(values: npt.ArrayLike, labels: npt.ArrayLike) -> float:

@@ -12,7 +12,7 @@ POINTER = b"version https://git-lfs.github.com/spec/"
 """Beginning of the short text that Git keeps in place of a large file until `git lfs pull` fetches it."""
 WEB_PAGES = (b"<!doctype", b"<html")
 HEAD_BYTES = 256
-"""Read of each file: more than a pointer of Git LFS, or white space before a page's first tag, has."""
+"""Bytes read of each file: a pointer of Git LFS, or a web page up to its first tag, is shorter."""
 
 
 def fault_of_files(paths: Iterable[Path]) -> str | None:

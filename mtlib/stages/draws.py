@@ -7,6 +7,9 @@ configuration, the numbers of rows and the epoch alone, so there is no sampler s
 import itertools
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from mtlib.config.batch_orders import Rounds, StageSets
 from mtlib.config.schema import settings_of
@@ -84,10 +87,18 @@ def steps_of_pass(stage: StageConfig, sets: StageSets, number: int) -> Rounds:
         return [(0,)] * sets.batches[0]
     order = stage.order_entry
     rounds = order.function(sets, number, **settings_of(order.settings, stage))
-    rule = f"the order {stage.order} must return rounds of positions of sets, 0 to {len(sets.batches) - 1}"
-    require(len(rounds) > 0, rule, "none")
-    require(all(0 <= index < len(sets.batches) for step in rounds for index in step), rule, "others")
+    check_rounds(stage.order, rounds, len(sets.batches))
     return rounds if stage.sum_losses else [(index,) for step in rounds for index in step]
+
+
+def check_rounds(order: str, rounds: Any, num_sets: int) -> None:
+    """Raises ValueError unless an order, perhaps a user's own, has returned rounds of positions of the sets."""
+    rule = f"the order {order} must return a list of rounds, each a tuple of positions of sets, 0 to {num_sets - 1}"
+    require(isinstance(rounds, list), rule, type(rounds).__name__)
+    require(bool(rounds), rule, "an empty list")
+    for step in rounds:
+        is_round = isinstance(step, tuple) and len(step) > 0
+        require(is_round and all(isinstance(at, int | np.integer) and 0 <= at < num_sets for at in step), rule, step)
 
 
 def describe_sets(

@@ -262,7 +262,7 @@ def count_details(run: Run, batches: list[Batch], places: list[Place], details: 
 
     Raises:
         TrainingDiverged: one of them is NaN or infinite; nothing has been added.
-        ValueError: a penalty is negative that must not be; nothing has been added.
+        WrongResult: a penalty is negative that must not be; nothing has been added.
     """
     names = all_terms(run.config)
     for batch, numbers in zip(batches, details, strict=True):

@@ -26,8 +26,7 @@ BLOCK = 100
 class Settings:
     """Settings of all selection methods; a method reads those that it needs.
 
-    Bagging of greedy selection is Caruana et al. 2004; the numbers keep a selection among 1,000 trials below a minute
-    (docs/measurements/sweeps.md).
+    Source of bagged greedy selection: Caruana et al. 2004. docs/measurements/sweeps.md has what a selection costs.
     """
 
     max_models: int = 10

@@ -36,13 +36,12 @@ class SweepPlots:
     """
 
     path: Location
-    info: Mapping[str, Any]
     records: Sequence[TrialRecord]
     curve_rows: pd.DataFrame
     tasks: Mapping[str, Task]
     read_scores: Callable[[], TrialScores]
     read_ranking: Callable[[], Sequence[RankedConfiguration]]
-    estimate_effects: Callable[[Mapping[str, Any]], SweepEffects]
+    read_effects: Callable[[], SweepEffects]
 
     def __repr__(self) -> str:
         """Its sweep alone: a notebook shows this, and the records are long."""
@@ -54,7 +53,7 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        found = self.estimate_effects({})
+        found = self.read_effects()
         searched = named_or_only(key, found.keys)
         rule = "differences must be of a key with listed values (`scores` shows one with a range)"
         require(searched.range is None, rule, searched.name)
@@ -66,7 +65,7 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        found = self.estimate_effects({})
+        found = self.read_effects()
         searched = named_or_only(key, found.keys)
         return require_points(effects.scores_by_value(found, self.records, self.read_scores(), searched))
 

@@ -23,7 +23,7 @@ class TextTable:
     """A table of texts."""
 
     name: str
-    """Letters, digits and hyphens, unique on a page."""
+    """Identifies it among the blocks of a page: letters, digits and hyphens."""
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -229,7 +229,13 @@ def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
     read_texts = inputs.read_texts
     if read_texts is not None:
         title = f"Errors on {single.task.title} with their texts"
-        yield Fold(title=title, blocks=list(blocks_of_parts({title: lambda: [error_table(models[-1], read_texts)]})))
+        parts: dict[str, MakePart] = {title: lambda: with_rows(error_table(models[-1], read_texts))}
+        yield Fold(title=title, blocks=list(blocks_of_parts(parts)) or [Text(paragraphs=["There are none on dev."])])
+
+
+def with_rows(table: TextTable) -> list[TextTable]:
+    """Returns the table, if it has a row."""
+    return [table] if table.rows else []
 
 
 def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -237,7 +243,7 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     selection, command = inputs.selection, selector_command(inputs.sweep.path)
     if inputs.selection_error:
         error = f"The chosen ensembles cannot be shown: {inputs.selection_error}."
-        yield Text(paragraphs=[f"{error} The command:\n{COMMAND_INDENT}{command}"])
+        yield Text(paragraphs=[f"{error} To choose them again:\n{COMMAND_INDENT}{command}"])
         return
     if selection is None:
         yield Text(paragraphs=[f"No ensembles were chosen yet. To choose them:\n{COMMAND_INDENT}{command}"])

@@ -4,7 +4,7 @@ import gc
 
 THRESHOLDS = (100_000, 50, 1000)
 """New objects before a look at the youngest, and looks before the next older ones are looked at too; Python's own are
-700, 10 and 10. With these the million objects of the imports are looked at about ten times."""
+700, 10 and 10. With these the million objects of the imports cause about ten collections."""
 
 
 def collect_rarely() -> None:

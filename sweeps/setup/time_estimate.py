@@ -143,8 +143,8 @@ def sample_tokens(inputs: SweepInputs, pretrained: PretrainedEncoder, folder: Pa
 
 
 def time_step(config: TrialConfig, task: str, table: TokenTable, size: int, pretrained: PretrainedEncoder) -> StepTime:
-    """Times optimizer steps, and predictions, with a batch of so many rows whose lengths are near the mean; of a large
-    batch a part is timed, as its step takes about as many times longer."""
+    """Times optimizer steps, and predictions, with a batch of so many rows whose lengths are near the mean. Of a large
+    batch a part is timed, and the time of its passes multiplied by what the batch has times as many rows."""
     size, share = min(size, MOST_TIMED_ROWS), max(1.0, size / MOST_TIMED_ROWS)
     model = MultiTaskModel(config, pretrained).train()
     objective = Objective(config, model, averaged_copy(model) if config.needs_teacher else None)
@@ -155,19 +155,18 @@ def time_step(config: TrialConfig, task: str, table: TokenTable, size: int, pret
     rows = np.resize(nearest, size)
     batch = make_batch(table, rows, encoding=encoding, max_length=longest)
 
-    def step() -> None:
+    def passes() -> None:
+        optimizer.zero_grad()
         batch = make_batch(table, rows, encoding=encoding, max_length=longest)
         torch.autograd.backward(objective([batch], [Place(noise_seed=0, turn=0, full_size=size)])[0])
-        optimizer.step()
-        optimizer.zero_grad()
 
     def predict() -> None:
         with torch.inference_mode(), autocast(config, batch.labels.device):
             model(batch)
 
-    step_seconds = fastest(step)
+    step_seconds = share * fastest(passes) + fastest(optimizer.step)
     model.eval()
-    return StepTime(step=share * step_seconds, row=fastest(predict) / size)
+    return StepTime(step=step_seconds, row=fastest(predict) / size)
 
 
 def fastest(function: Callable[[], None]) -> float:

@@ -22,8 +22,7 @@ from results.stats.resampling import Floats
 POINTS = 101
 """The points of a curve, from one end of the range to the other."""
 CONFIGURATIONS_PER_TERM = 4
-"""Fewest for each term of a fit with curves: with fewer, terms of the highest power are left out. As few
-as leave degrees of freedom for the variance."""
+"""Fewest for each term of a fit with curves: with fewer, terms of the highest power are left out."""
 CONFIGURATIONS_PER_LINEAR_TERM = 3
 """Fewest for each term of a fit with lines alone: with fewer there is none."""
 MAX_POWER = 3

@@ -48,8 +48,6 @@ class ColumnEffects:
     """Fewest and most of a configuration."""
     is_known: bool
     """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
-    constants: Mapping[str, Any]
-    """By key, the value that all configurations with this score have."""
     values: Mapping[str, Sequence[ValueEffect]]
     """By key with listed values."""
     trends: Mapping[str, Trend]
@@ -236,7 +234,6 @@ def column_effects(
         num_trials=len(models.scores),
         num_replicates=(int(counts.min()), int(counts.max())),
         is_known=is_fitted and means.has_replicates,
-        constants={key.name: key.value_of(params[0]) for key in keys if key not in varied},
         values=found.values,
         trends=found.trends,
         curves=curves,

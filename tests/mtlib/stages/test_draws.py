@@ -142,12 +142,20 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
     assert counted["sst"] > 140  # of 150 with augmentation
 
 
-@pytest.mark.parametrize(("rounds", "got"), [([], "none"), ([(0,), (3,)], "others"), ([(-1,)], "others")])
-def test_order_whose_rounds_are_no_positions_is_named(
-    rounds: list[tuple[int, ...]], got: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("rounds", "got"),
+    [
+        ([], "an empty list"),
+        ([(0,), (3,)], "(3,)"),
+        ([(-1,)], "(-1,)"),
+        ([(0,), ()], "()"),
+        ([0, 1], "0"),
+        (iter([(0,)]), "list_iterator"),
+    ],
+)
+def test_order_whose_rounds_are_no_positions_is_named(rounds: Any, got: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = dataclasses.replace(BATCH_ORDERS["uniform"], function=lambda _sets, _number: rounds)
     monkeypatch.setitem(BATCH_ORDERS, "uniform", wrong)
     config = config_of(StageConfig(tasks=("sst", "qqp", "sts"), order="uniform"))
-    line = f"the order uniform must return rounds of positions of sets, 0 to 2, got {got}"
-    assert one_line_error(draws_of, config, NUM_ROWS) == line
+    rule = "the order uniform must return a list of rounds, each a tuple of positions of sets, 0 to 2"
+    assert one_line_error(draws_of, config, NUM_ROWS) == f"{rule}, got {got}"

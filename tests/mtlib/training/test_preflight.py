@@ -138,7 +138,7 @@ PENALTIES = {
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"tasks.sst.loss": "mean"}, "the loss mean must return (rows,), not a mean or a sum, got () for 2 rows"),
+        ({"tasks.sst.loss": "mean"}, "own.py:mean_loss must return (rows,), not a mean or a sum, got () for 2 rows"),
         (
             {"mine.weight": 1.0, "mine.tasks": ["sst"]},
             "own.py:below_zero must return values of at least 0, unless its entry is_signed, got -",

@@ -41,7 +41,6 @@ def value(value: float, difference: float | None, margin: float | None = 0.01) -
 
 def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
     column = ColumnEffects(
-        constants={},
         task="overall",
         tasks=TASKS,
         num_configurations=3,

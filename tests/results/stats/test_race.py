@@ -75,14 +75,14 @@ def test_race_that_no_round_can_decide_ends_early() -> None:
     assert race.decisions[-1].open == (0, 1, 2)
 
 
-@pytest.mark.parametrize("examples", [0.005**2])
+@pytest.mark.parametrize("examples", [0.0, 0.005**2])
 def test_best_one_of_equals_hardly_ever_leaves(examples: float) -> None:
     """None of four equal configurations may be called worse than another, in more than a race of twenty."""
     is_wrong = []
-    for seed in range(100):
+    for seed in range(60):
         table = draw(np.full(4, 0.7), 8, seed) + np.sqrt(examples) * np.random.default_rng(seed).normal(size=(4, 1))
         is_wrong.append(bool(run_race(table, RaceRules(most_rounds=8, base=0), examples).left_at))
-    assert np.mean(is_wrong) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
+    assert np.mean(is_wrong) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60)
 
 
 INFO = {
