@@ -12,7 +12,7 @@ from mtlib.config.network import TaskConfig
 from mtlib.config.schema import settings_of
 from mtlib.kinds import KINDS, Kind
 from mtlib.loss.class_weights import weights_of_labels
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import WrongResult
 from mtlib.runtime.lazy_functions import load_function, name_of
 
 
@@ -104,13 +104,26 @@ def loss_per_example(
 
     Returns:
         (rows,); of several labels the mean over them.
+
+    Raises:
+        WrongResult: the loss, perhaps a user's own, returns another shape.
     """
-    loss = config.loss_entry
+    loss, has_several_labels = config.loss_entry, KINDS[kind].has_several_labels
     losses: Tensor = load_function(loss.functions[kind])(
         logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, **settings_of(loss.settings, config)
     )
+    shape = returned_shape(losses)
     if class_weights is not None:
         rule = f"with class_weights {name_of(loss.functions[kind])} must return losses of the shape of the labels"
-        require(losses.shape == labels.shape, rule, f"{tuple(losses.shape)} for {tuple(labels.shape)}")
+        if shape != tuple(labels.shape):
+            raise WrongResult(f"{rule}, got {shape} for {tuple(labels.shape)}")
         losses = losses * weights_of_labels(class_weights, labels)
-    return losses.mean(1) if KINDS[kind].has_several_labels and losses.ndim == 2 else losses
+    elif shape != (len(labels),) and not (has_several_labels and shape == tuple(labels.shape)):
+        rule = f"{name_of(loss.functions[kind])} must return (rows,), not a mean or a sum"
+        raise WrongResult(f"{rule}, got {shape} for {len(labels)} rows")
+    return losses.mean(1) if has_several_labels and losses.ndim == 2 else losses
+
+
+def returned_shape(values: object) -> tuple[int, ...] | str:
+    """Returns the shape of a tensor, or of what else a user's own function returned its type."""
+    return tuple(values.shape) if isinstance(values, Tensor) else f"a {type(values).__name__}"

@@ -12,7 +12,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place, autocast, clean_pass
 from mtlib.loss.distillation import label_weights
-from mtlib.loss.losses import loss_per_example, losses_of_known
+from mtlib.loss.losses import loss_per_example, losses_of_known, returned_shape
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import WrongResult
 from mtlib.runtime.lazy_functions import load_function, name_of
@@ -94,15 +94,10 @@ class Objective(nn.Module):
         settings, weights = self.config.tasks[batch.task], self.class_weights.get(batch.task)
         loss = loss_per_example if batch.teacher is None else losses_of_known
         values = {"loss": loss(settings, clean.kind, clean.output.logits, labels, weights)}
-        num_rows = len(clean.output.logits)
-        if returned_shape(values["loss"]) != (num_rows,):
-            name = name_of(settings.loss_entry.functions[clean.kind])
-            rule = f"{name} must return (rows,), not a mean or a sum"
-            raise WrongResult(f"{rule}, got {returned_shape(values['loss'])} for {num_rows} rows")
         for name in carried:
             penalty = self.config.penalty_entry(name)
             found = load_function(penalty.function)(clean, getattr(self.config, name))
-            check_term_shapes(penalty, found, num_rows)
+            check_term_shapes(penalty, found, num_rows=len(values["loss"]))
             values |= dict(zip(penalty.terms, found, strict=True))
         return values
 
@@ -120,11 +115,6 @@ class Objective(nn.Module):
         return weight * total + log_variance * regularizer * len(batch.rows) * counts
 
 
-def returned_shape(values: object) -> tuple[int, ...] | str:
-    """Returns the shape of a tensor, or of what else a user's own function returned its type."""
-    return tuple(values.shape) if isinstance(values, Tensor) else f"a {type(values).__name__}"
-
-
 def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) -> None:
     """Raises WrongResult unless a penalty's function has returned a value for each row for each of its terms."""
     rule = (
@@ -140,7 +130,7 @@ def check_sign(config: TrialConfig, term: str, mean: float) -> None:
     for penalty in config.methods.penalties.values():
         if term == penalty.terms[0] and not penalty.is_signed:
             rule = f"{name_of(penalty.function)} must return values of at least 0, unless its entry is_signed"
-            if mean < -NEGATIVE_ROUNDING:
+            if not mean >= -NEGATIVE_ROUNDING:  # nor NaN
                 raise WrongResult(f"{rule}, got {mean:.2g} on average over a batch")
 
 

@@ -29,6 +29,10 @@ def name_of(function: Function) -> str:
     """`module:function`, for messages; of a function of a user's own `file.py:function`."""
     if isinstance(function, str):
         return function
-    is_own = function.__module__.startswith(MODULE_PREFIX)
-    file = sys.modules[function.__module__].__file__ if is_own else function.__module__
+    file = sys.modules[function.__module__].__file__ if is_users_own(function) else function.__module__
     return f"{file}:{function.__qualname__}"
+
+
+def is_users_own(function: Function) -> bool:
+    """Returns whether a function is of a user's own file."""
+    return not isinstance(function, str) and function.__module__.startswith(MODULE_PREFIX)

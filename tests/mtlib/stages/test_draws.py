@@ -13,6 +13,7 @@ import pytest
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.method_file import MODULE_PREFIX
 from mtlib.runtime.seeds import stream_seed
 from mtlib.stages.draws import Draw, batches_per_pass, epoch_draws, stage_sets, steps_per_epoch
 from tests.config_cases import FIXED_ROUND_ORDERS
@@ -154,7 +155,11 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
     ],
 )
 def test_order_whose_rounds_are_no_positions_is_named(rounds: Any, got: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = dataclasses.replace(BATCH_ORDERS["uniform"], function=lambda _sets, _number: rounds)
+    def own_order(_sets: Any, _number: int) -> Any:
+        return rounds
+
+    own_order.__module__ = f"{MODULE_PREFIX}of_a_user"
+    wrong = dataclasses.replace(BATCH_ORDERS["uniform"], function=own_order)
     monkeypatch.setitem(BATCH_ORDERS, "uniform", wrong)
     config = config_of(StageConfig(tasks=("sst", "qqp", "sts"), order="uniform"))
     rule = "the order uniform must return a list of rounds, each a tuple of positions of sets, 0 to 2"

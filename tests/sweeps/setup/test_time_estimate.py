@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -13,7 +14,14 @@ from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs, read_inputs
 from sweeps.setup.precision import fit_encoders
 from sweeps.setup.report import max_concurrent
-from sweeps.setup.time_estimate import OVERHEAD_SECONDS, StepTime, describe_time, estimate_seconds
+from sweeps.setup.time_estimate import (
+    MOST_TIMED_ROWS,
+    OVERHEAD_SECONDS,
+    StepTime,
+    describe_time,
+    estimate_seconds,
+    step_timer,
+)
 from tests.sweeps.setup.conftest import Build
 
 ROWS = {("sst", "train"): 320, ("sst", "dev"): 100}
@@ -61,3 +69,21 @@ def test_trials_of_the_demonstration_are_timed_here_and_not_on_gpus(options: Bui
     (line,) = describe_time(given, inputs, encoders)
     assert line.startswith("About ")
     assert describe_time(dataclasses.replace(given, gpus_per_worker=1), inputs, encoders) == []
+
+
+def test_of_a_large_batch_a_part_is_timed_and_no_more_rows_than_train_has(
+    options: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With passes, updates and predictions of a second each, a batch twice the timed one takes a second more."""
+    inputs = read_inputs(options())
+    encoders = {inputs.space.base.encoder.name: load_encoder(inputs.space.base.encoder.name)}
+    inputs = fit_encoders(options(), inputs, encoders)
+    monkeypatch.setattr("sweeps.setup.time_estimate.fastest", lambda _function: 1.0)
+    steps = {}
+    with TemporaryDirectory() as folder:
+        time_of = step_timer(options(), inputs, encoders, Path(folder))
+        for size in (MOST_TIMED_ROWS, 2 * MOST_TIMED_ROWS, 100_000):
+            steps[size] = time_of(inputs.space.base.override({"tasks.sst.batch_size": size}), "sst").step
+    num_rows = inputs.rows_of(inputs.space.base)["sst", "train"]
+    assert num_rows > 2 * MOST_TIMED_ROWS
+    assert list(steps.values()) == [2.0, 3.0, 1 + num_rows / MOST_TIMED_ROWS]
