@@ -1,9 +1,9 @@
 """Plotly figures: traces in common colours and symbols, axes, and panels side by side.
 
-A figure's `layout.meta` has its `name`, of its files, its `title`, its `caption` (what is shown, and how to read it)
-and the titles of its `panels`, each of which is a subplot. Kinds of points differ in colour, symbol and dashes, so also
-without colour vision; colours are those of Okabe and Ito (2008), "Color Universal Design", in shades that stand out on
-white and on black. Texts are escaped here: Plotly reads markup, and a notebook TeX.
+A figure's `layout.meta` has its `name`, of its files, its `title` and its `caption`: what is shown, and how to read it.
+Each panel is a subplot. Kinds of points differ in colour, symbol and dashes, so also without colour vision; colours are
+those of Okabe and Ito (2008), "Color Universal Design", in shades that stand out on white and on black. Texts are
+escaped here: Plotly reads markup, and a notebook TeX.
 """
 
 import html
@@ -22,7 +22,7 @@ Dash = Literal["solid", "dash"]
 Coordinate = float | str
 """A number, or the name of a category."""
 Trace = dict[str, Any]
-"""A trace in Plotly's terms; its `meta` is its name as it is."""
+"""A trace in Plotly's terms."""
 Axis = dict[str, Any]
 """Settings of an axis in Plotly's terms."""
 
@@ -37,10 +37,23 @@ HEATMAP_COLOURS = ("#f4f7fb", "#0b4f80")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 FAINT_LINES = "rgba(128,128,128,0.25)"
 """The colour of grids, on white and on black."""
-PANEL_HEIGHT = 260
+PANEL_HEIGHT = 180
 """Pixels."""
 ROW_HEIGHT = 26
 """Pixels of a category from top to bottom."""
+WIDTH = 1000
+"""Pixels of a figure for which gaps are chosen."""
+COLUMN_GAP = 70
+"""Pixels between two panels side by side, for the ticks and the title of an axis."""
+LETTER_WIDTH, MAX_LABEL = 6.5, 100
+"""Pixels of a letter, and of the longest label of a category beside which there are three panels in a row."""
+ROW_GAP = 90
+"""Pixels between two rows of panels, for the title of an axis and of a panel."""
+LEGEND_PLACE = {"x": 0, "y": 0, "yref": "container", "yanchor": "bottom"}
+LEGEND_LINE = 24
+"""Pixels of a line of the legend, of about two entries."""
+MARGINS = {"l": 60, "r": 20, "t": 90, "b": 60}
+"""Pixels around the panels; the legend is below."""
 NUM_TICKS = 8
 """About how many ticks an axis of whole numbers has."""
 AXIS_STYLE = {
@@ -76,12 +89,23 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
         panels: two or three stand side by side.
     """
     panels = [panel for panel in panels if any(map(has_points, panel.traces))]
-    num_columns = max(1, 2 if len(panels) == 4 else min(len(panels), 3))
+    label_width = LETTER_WIDTH * max(
+        (len(name) for panel in panels for name in panel.y.get("categoryarray", ())), default=0
+    )
+    num_columns = 2 if len(panels) == 4 or label_width > MAX_LABEL else 3
+    num_columns = max(1, min(len(panels), num_columns))
     num_rows = max(1, math.ceil(len(panels) / num_columns))
-    titles = [safe(panel.title) for panel in panels]
-    figure = make_subplots(rows=num_rows, cols=num_columns, subplot_titles=titles)
+    row_height = max((panel_height(panel.y) for panel in panels), default=PANEL_HEIGHT)
+    plot_height = num_rows * row_height + (num_rows - 1) * ROW_GAP
     shown = legend_traces(panels)
-    has_legend = bool(shown)
+    has_legend, bottom = bool(shown), MARGINS["b"] + LEGEND_LINE * math.ceil(len(shown) / 2)
+    figure = make_subplots(
+        rows=num_rows,
+        cols=num_columns,
+        subplot_titles=[safe(panel.title) for panel in panels],
+        horizontal_spacing=(COLUMN_GAP + label_width) / WIDTH,
+        vertical_spacing=ROW_GAP / plot_height,
+    )
     for number, panel in enumerate(panels):
         cell = {"row": number // num_columns + 1, "col": number % num_columns + 1}
         for trace in filter(has_points, panel.traces):
@@ -94,21 +118,27 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
             figure.add_vline(at, line=REFERENCE_LINE, layer="below", exclude_empty_subplots=False, **cell)
         figure.update_xaxes(**panel.x, **cell)
         figure.update_yaxes(**from_top(panel.y), **cell)
-    height = num_rows * (max((panel_height(panel.y) for panel in panels), default=0) + 40) + 60
     figure.update_xaxes(AXIS_STYLE)
     figure.update_yaxes(AXIS_STYLE)
     figure.update_layout(
         template="none",
         title=safe(title),
-        meta={"name": name, "title": title, "caption": caption, "panels": [panel.title for panel in panels]},
+        meta={"name": name, "title": title, "caption": caption},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "size": 12, "color": "#6b7280"},
-        margin={"l": 60, "r": 20, "t": 110, "b": 50},
-        legend={"orientation": "h", "x": 0, "y": -0.18, "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
+        margin={**MARGINS, "b": bottom},
+        legend={
+            "orientation": "h",
+            "yref": "container",
+            "x": 0,
+            "y": 0,
+            "yanchor": "bottom",
+            "bgcolor": "rgba(0,0,0,0)",
+        },
         hoverlabel={"align": "left", "namelength": 0, "font": {"family": FONT}},
         hovermode="closest",
-        height=height,
+        height=plot_height + MARGINS["t"] + bottom,
         showlegend=has_legend,
     )
     return figure
@@ -158,7 +188,7 @@ def shape_number(style: int) -> int:
 
 def panel_height(y: Mapping[str, Any]) -> int:
     """Pixels of a panel with this y axis, so that each category from top to bottom has room."""
-    return max(PANEL_HEIGHT, 110 + ROW_HEIGHT * len(y.get("categoryarray") or ()))
+    return max(PANEL_HEIGHT, ROW_HEIGHT * len(y.get("categoryarray") or ()))
 
 
 def axis(
@@ -242,7 +272,7 @@ def series(
         "x": safe_coordinates(x),
         "y": safe_coordinates(y),
         "name": safe(name),
-        "meta": visible_lines(name),
+        "legendrank": 2000 if is_faint else 1000 + style,
         "mode": mode,
         "opacity": FAINT_OPACITY if is_faint else 1.0,
         "marker": {
@@ -277,7 +307,7 @@ def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], *, nam
         "x": [*x, *reversed(x)],
         "y": [*high, *reversed(low)],
         "name": safe(name),
-        "meta": visible_lines(name),
+        "legendrank": 1000 + style,
         "fill": "toself",
         "mode": "lines",
         "line": {"width": 0},

@@ -8,6 +8,7 @@ import plotly.io
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
+from results.figures.draw import WIDTH
 from results.page.content import Page
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
@@ -19,8 +20,7 @@ from results.sweep import Sweep
 
 PAGE_FILE = "report.html"
 IMAGES_FOLDER = "images"
-IMAGE_KINDS, IMAGE_WIDTH = ("png", "svg"), 1000
-"""Pixels."""
+IMAGE_KINDS = ("png", "svg")
 
 
 def inputs_of(sweep: Sweep) -> PageInputs:
@@ -79,7 +79,8 @@ def write_figures(page: Page, folder: Path) -> int:
             figures.append(on_white)
             files.append(folder / f"{figure.layout.meta['name']}.{kind}")
     try:
-        plotly.io.write_images(figures, files, width=IMAGE_WIDTH, scale=2)
+        heights = [figure.layout.height for figure in figures]  # Plotly takes its default height for those not given
+        plotly.io.write_images(figures, files, width=WIDTH, height=heights, scale=2)
     except (ValueError, RuntimeError) as error:
         rule = "--images needs kaleido (pip install 'multitask-sweeps[images]') and a Chrome or Chromium"
         raise ValueError(f"{rule}: {reason_of(error).rstrip(',')}") from error  # Plotly's line ends within a sentence

@@ -44,7 +44,7 @@ def test_summary_counts_ensembles_only_as_better(found: pd.DataFrame) -> None:
 
 def test_figure_has_a_panel_per_task_and_a_sign_per_sweep(found: pd.DataFrame) -> None:
     panels = panels_of(calibration_figure(found))
-    assert [(panel.title, [trace["meta"] for trace in panel.traces]) for panel in panels] == [
+    assert [(panel.title, [trace["name"] for trace in panel.traces]) for panel in panels] == [
         ("SST", ["equal", "a", "b"]),
         ("QQP", ["equal", "a"]),
     ]

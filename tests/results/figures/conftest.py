@@ -1,12 +1,13 @@
 """Figures taken apart, and curves and trials with known numbers, for tests of figures."""
 
+import html
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 import plotly.graph_objects as go
+import pytest
 
-from results.page.render import split_panels
 from results.records.schemas import CURVES
 from results.stats.ranking import RankedConfiguration, Score
 from results.stats.trial_scores import TOTAL
@@ -27,7 +28,7 @@ class Drawn(NamedTuple):
 
     def named(self, name: str) -> dict[str, Any]:
         """The only trace of a name."""
-        (found,) = [trace for trace in self.traces if trace["meta"] == name]
+        (found,) = [trace for trace in self.traces if html.unescape(trace["name"]) == name]
         return found
 
 
@@ -35,16 +36,30 @@ def panels_of(figure: go.Figure) -> list[Drawn]:
     """The panels of a figure that has points."""
     if not figure.data:
         return []
+    tree = figure.to_plotly_json()
+    layout = tree["layout"]
+    suffixes = {trace.get("xaxis", "x")[1:]: None for trace in tree["data"]}
     return [
         Drawn(
-            panel["title"],
-            panel["layout"]["xaxis"],
-            panel["layout"]["yaxis"],
-            panel["data"],
-            [shape["x0"] for shape in panel["layout"]["shapes"]],
+            title_above(layout, suffix),
+            layout[f"xaxis{suffix}"],
+            layout[f"yaxis{suffix}"],
+            [trace for trace in tree["data"] if trace.get("xaxis", "x") == f"x{suffix}"],
+            [shape["x0"] for shape in layout.get("shapes", ()) if shape["xref"] == f"x{suffix}"],
         )
-        for panel in split_panels(figure)
+        for suffix in suffixes
     ]
+
+
+def title_above(layout: dict[str, Any], suffix: str) -> str:
+    """The text in the middle above a panel, with its characters as they were; empty if there is none."""
+    (left, right), (_, top) = layout[f"xaxis{suffix}"]["domain"], layout[f"yaxis{suffix}"]["domain"]
+    above = [
+        text
+        for text in layout.get("annotations", ())
+        if (text["x"], text["y"]) == (pytest.approx((left + right) / 2), top)
+    ]
+    return html.unescape(above[0]["text"]) if above else ""
 
 
 def panel_of(figure: go.Figure) -> Drawn:

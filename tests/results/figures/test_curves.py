@@ -64,7 +64,7 @@ def test_train_is_dashed_beside_dev_and_solid_alone() -> None:
 def test_best_configurations_have_colours_by_rank_and_lie_above_the_others() -> None:
     own = [curve(f"{number:04d}-r0", [0.1 * number, 0.2]) for number in range(3)]
     panel = panel_of(learning_curves(training(*own, best=[ranked(2), ranked(0), ranked(1, None)])))
-    assert [(line["meta"], line["line"]["color"]) for line in panel.traces] == [
+    assert [(line["name"], line["line"]["color"]) for line in panel.traces] == [
         (OTHERS, FAINT),
         ("smart.weight 0", COLOURS[1]),
         ("smart.weight 1", COLOURS[0]),
@@ -87,7 +87,7 @@ def test_replicates_of_a_best_configuration_are_grey_and_their_mean_is_coloured(
     ]
     figure = learning_curves(training(*own, records=records, best=[ranked(0)]))
     grey, mean = panel_of(figure).traces
-    assert (grey["meta"], mean["meta"]) == (SINGLE_TRIALS, "smart.weight 0")
+    assert (grey["name"], mean["name"]) == (SINGLE_TRIALS, "smart.weight 0")
     assert grey["y"] == [0.4, 0.5, 0.9, None, 0.6, 0.9, None, 0.1, 0.2, None, 0.2, 0.3, None]
     assert [value for value in mean["y"] if value is not None] == pytest.approx([0.5, 0.7])
     assert mean["text"][0].startswith("configuration 0000, mean of 2 replicates, dev")

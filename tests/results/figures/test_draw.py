@@ -10,8 +10,10 @@ import pytest
 
 from results.figures.draw import (
     COLOURS,
+    LETTER_WIDTH,
     NUM_TICKS,
     SYMBOLS,
+    WIDTH,
     Panel,
     axis,
     band,
@@ -21,7 +23,6 @@ from results.figures.draw import (
     safe,
     series,
 )
-from results.page.render import split_panels
 from tests.results.figures.conftest import HOSTILE, ends_of, panels_of
 
 
@@ -59,15 +60,12 @@ def strings(tree: Any) -> Iterator[str]:
 
 
 def test_markup_and_tex_of_texts_are_escaped_in_every_place() -> None:
-    figure = figure_with(HOSTILE)
-    panels = [{**panel, "title": ""} for panel in split_panels(figure)]  # the page escapes it
-    for tree in (json.loads(figure.to_json()), panels):
-        texts = [text for text in strings(tree) if "bold" in text]
-        assert len(texts) > 15
-        for text in texts:
-            assert set(re.findall(r"<[^>]*>", text)) == {"<br>"}, text
-            assert "$" not in text
-            assert "&amp;amp;" in text
+    texts = [text for text in strings(json.loads(figure_with(HOSTILE).to_json())) if "bold" in text]
+    assert len(texts) > 15
+    for text in texts:
+        assert set(re.findall(r"<[^>]*>", text)) == {"<br>"}, text
+        assert "$" not in text
+        assert "&amp;amp;" in text
     assert safe("a\nb") == "a<br>b"
 
 
@@ -127,6 +125,22 @@ def test_entry_of_a_solid_line_hides_the_dashed_one_of_its_name() -> None:
     other = series([1], [1], mode="lines", name="other", dash="solid")
     figure = drawn(Panel("", axis(), axis(), [dashed, solid, other]))
     assert [trace.showlegend for trace in figure.data] == [False, True, True]
+
+
+def test_legend_names_the_best_first_and_the_background_last() -> None:
+    faint = series([1], [1], name="others", is_faint=True)
+    second, best = series([1], [1], name="b", style=1), series([1], [1], name="a")
+    figure = drawn(Panel("", axis(), axis(), [faint, second, best]))
+    assert sorted(figure.data, key=lambda trace: trace.legendrank) == [figure.data[2], figure.data[1], figure.data[0]]
+
+
+def test_long_labels_have_room_beside_their_panel() -> None:
+    def gap(label: str) -> float:
+        panel = Panel("", axis(), axis(categories=[label]), [series([1], [label])])
+        first, second = panels_of(drawn(panel, panel))
+        return float(second.x["domain"][0] - first.x["domain"][1]) * WIDTH
+
+    assert gap(20 * "a") - gap("a") == pytest.approx(19 * LETTER_WIDTH)
 
 
 def test_panels_without_points_are_left_out() -> None:

@@ -143,7 +143,7 @@ def test_range_has_its_curve_and_a_band_around_it(is_error: bool, sign: int) -> 
     means = list(sign * curve.means)
     assert panel.x["type"] == "log"
     unfitted = scores_by_value(sweep_of([], values={}), records, given_scores("overall", {"0000-r0": 0.5}), RATE)
-    assert [trace["meta"] for trace in panel_of(unfitted).traces] == ["trial"]
+    assert [trace["name"] for trace in panel_of(unfitted).traces] == ["trial"]
     assert "fitted curve" not in caption_of(unfitted)
     assert points_of(panel.named("trial")) == [(0.3, sign * 0.5)]
     assert line["x"] == pytest.approx(list(curve.points))

@@ -93,7 +93,7 @@ def test_scatter_has_each_example_and_the_diagonal() -> None:
 
 def curve_of(model: Predicted) -> dict[str, Any]:
     """A model's curve of reliability."""
-    (trace,) = [trace for trace in panel_of(reliability([model])).traces if trace["meta"]]
+    (trace,) = [trace for trace in panel_of(reliability([model])).traces if trace["name"]]
     return trace
 
 
@@ -111,7 +111,7 @@ def test_expected_calibration_error_and_intervals_by_hand() -> None:
     confidence = [0.6, 0.7, 0.9, 1.0]
     model = predicted(TASKS["qqp"], [1, 0, 1, 1], [1, 1, 1, 1], [[1 - own, own] for own in confidence])
     points = curve_of(model)
-    assert points["meta"] == "best: expected calibration error 0.300"  # (.4 + .7 + .1 + 0) / 4
+    assert points["name"] == "best: expected calibration error 0.300"  # (.4 + .7 + .1 + 0) / 4
     assert points_of(points) == list(zip(confidence, [1.0, 0.0, 1.0, 1.0], strict=True))
     z = norm.ppf(0.975)
     right, wrong = (1 / (1 + z**2), 1.0), (0.0, z**2 / (1 + z**2))  # Wilson, 1 and 0 of 1
