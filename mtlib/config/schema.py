@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from mtlib.runtime.errors import nearest_first, require, require_name
+from mtlib.runtime.errors import nearest_first, nearest_names, require, require_name
 
 Class = TypeVar("Class", bound=type)
 
@@ -252,7 +252,9 @@ def check_value(hint: Any, item: Any, where: str) -> None:
         return
     if words := words_of(hint):
         if item not in words:
-            raise ValueError(f"{where} must be one of {', '.join(map(str, words))}, got {item}")
+            names = list(map(str, words))
+            ordered = dict.fromkeys([*nearest_names(str(item), names), *names])
+            raise ValueError(f"{where} must be one of {', '.join(ordered)}, got {item}")
         return
     allowed = allowed_types(hint)
     if not isinstance(item, allowed) or (isinstance(item, bool) and bool not in allowed):

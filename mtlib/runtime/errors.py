@@ -12,8 +12,11 @@ ALIASES = {
     "max_seq_length": "max_length",
     "num_epochs": "epochs",
     "warmup": "warmup_fraction",
+    "mse": "mean_squared_error",
+    "ce": "cross_entropy",
+    "bce": "binary_cross_entropy",
 }
-"""Last parts of dotted names as they are called elsewhere, with those here."""
+"""Last parts of dotted names, and names of losses, as they are called elsewhere, with those here."""
 
 
 class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as StopIteration does
