@@ -46,11 +46,13 @@ class Nodes:
         command = ["ray", "start", "--block", f"--num-cpus={num_cpus}", f"--temp-dir={self.folder}", *ports, *arguments]
         if hidden is not None:
             command = [*IN_OWN_MOUNTS, "sh", "-c", f'mount -t tmpfs none "{hidden}" && exec "$@"', "sh", *command]
-        with (self.folder / f"{name}.txt").open("wb") as log:
-            self.processes[name] = subprocess.Popen(
+        path = self.folder / f"{name}.txt"
+        with path.open("wb") as log:
+            self.processes[name] = process = subprocess.Popen(
                 command, env=self.environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        wait_for(lambda: "Ray runtime started" in (self.folder / f"{name}.txt").read_text(), f"node {name}")
+        wait_for(lambda: "Ray runtime started" in path.read_text() or process.poll() is not None, f"node {name}")
+        assert process.poll() is None, path.read_text()
 
     def add(self, name: str, num_cpus: int, *, hidden: Path | None = None) -> None:
         """Adds a node."""
