@@ -24,7 +24,7 @@ import pandas as pd
 NOT_COMPARED = {
     *("config_hash", "config", "host", "started", "checkpoint", "taken_from", "shared_steps"),
     *("device_seconds", "wall_seconds", "seconds", "peak_memory_bytes"),
-    *("version", "created", "command", "sweep", "sweeps", "searches", "looks"),
+    *("version", "created", "command", "sweep", "sweeps", "searches", "evaluations"),
 }
 """Columns of tables and keys of selections that follow from the machine, the time or the version of the code."""
 SORTED_BY = ("trial", "epoch", "step", "task", "split", "metric", "id")

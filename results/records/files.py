@@ -33,9 +33,6 @@ Declared = TypeVar("Declared")
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 """Folder of the four packages."""
 
-JSON_KEYS = {"evaluations": "looks"}
-"""Fields of records whose key in the file is not their name."""
-
 NEVER_REPEATED = ("id", "logits", "value")
 """Columns without dictionary encoding, which would make them larger and slower."""
 
@@ -199,8 +196,7 @@ def check_version(tree: Mapping[str, Any], name: str, key: str, version: int, re
 
 def write_dataclass(root: fs.SubTreeFileSystem, path: str, value: Any) -> None:
     """Writes a dataclass as an indented JSON object, atomically."""
-    tree = to_dict(value)
-    write_json(root, path, {JSON_KEYS.get(name, name): tree[name] for name in tree})
+    write_json(root, path, to_dict(value))
 
 
 def read_dataclass(
@@ -218,9 +214,8 @@ def read_dataclass(
     """
     tree, name, key = read_json(root, path), full_path(root, path), next(iter(declared.__annotations__))
     check_version(tree, name, key, getattr(declared, key), remedy)
-    names = {key: field for field, key in JSON_KEYS.items()}
     try:
-        found: Declared = from_dict(declared, {names.get(key, key): tree[key] for key in tree}, "")
+        found: Declared = from_dict(declared, tree, "")
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     return found

@@ -133,7 +133,7 @@ class RecordedSearch:
 class Selection:
     """The ensembles of all tasks."""
 
-    version: int = 2
+    version: int = 3
     created: str
     """ISO 8601, UTC."""
     command: str

@@ -93,8 +93,8 @@ def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
     ("text", "line"),
     [
         ('{"version": 2', "truncated or damaged: "),
-        ('{"version": 3, "field_of_the_future": []}', f"version must be 2 ({MAKE_AGAIN}), got 3"),
-        ("{}", f"version must be 2 ({MAKE_AGAIN}), got none"),
+        ('{"version": 4, "field_of_the_future": []}', f"version must be 3 ({MAKE_AGAIN}), got 4"),
+        ("{}", f"version must be 3 ({MAKE_AGAIN}), got none"),
     ],
 )
 def test_damaged_file_or_another_version_is_named(text: str, line: str, tmp_path: Path) -> None:
