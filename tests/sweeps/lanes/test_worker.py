@@ -147,8 +147,8 @@ def test_lane_of_two_workers_survives_an_error_and_a_kill_on_one_of_them(lane_se
     assert ends[BAD]["how"] == "failed"
     assert ends[BAD]["error"].endswith("KeyError: 'lost'")
     assert [(ends[name]["how"], ends[name]["error"]) for name in (KILLED, UNINTERRUPTED)] == [("complete", None)] * 2
-    resumed = [event.trial_id for event in lane.events if event.kind == "resumed"]
-    assert resumed == [BAD, KILLED]
+    resumed = dict.fromkeys(event.trial_id for event in lane.events if event.kind == "resumed")
+    assert list(resumed) == [BAD, KILLED]  # the bad one once more where a state was written before its first error
     root = open_folder(lane_setup.plan.options.folder)
     killed, uninterrupted = (
         read_trial_curves(root, name).drop_columns(["trial", "seconds"]) for name in (KILLED, UNINTERRUPTED)
