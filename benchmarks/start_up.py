@@ -57,7 +57,7 @@ class Finder(importlib.machinery.PathFinder):
 
         def load_hooked(module):
             load(module)
-            reporter = getattr(module, "Reporter", None) or module.TrialReporter  # its earlier name
+            reporter = module.Reporter
             on_step = reporter.on_step
 
             def first_step(self, progress):
