@@ -227,41 +227,6 @@ def test_mistake_is_one_line_with_code_2(
     assert not (tmp_path / "first").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("ids-sst-train.csv", None, "lacks ids-sst-train.csv"),
-        ("ids-sst-dev.csv", "\tid\tsentence\tsentiment\n0\ta\tfine\t7\n", "ids-sst-dev.csv:2: column sentiment"),
-        (
-            "sts-dev.csv",
-            "\tid\tsentence1\tsentence2\tsimilarity\n0\ta\tb\tc\tmuch\n",
-            "sts-dev.csv:2: column similarity",
-        ),
-        ("quora-dev.csv", "\tid\tsentence1\tsentence2\tis_duplicate\n0\ta\tcaf\udce9\tc\t1\n", "must be UTF-8"),
-        ("quora-train.csv", "", "empty file"),
-    ],
-)
-def test_broken_data_folder_is_one_line_with_code_2_and_no_sweep(
-    command: list[str],
-    tiny_folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    content: str | None,
-    message: str,
-) -> None:
-    broken = tmp_path / "broken"
-    shutil.copytree(tiny_folder, broken)
-    (broken / name).unlink()
-    if content is not None:
-        (broken / name).write_text(content, errors="surrogateescape")
-    assert main([*command, "--data", str(broken)]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-    assert not (tmp_path / "first").exists()
-
-
 def test_taken_name_is_answered_with_how_to_pick_another(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -298,18 +263,6 @@ def test_cluster_error_leaves_no_folder(
     replace_run(monkeypatch, refuse)
     assert main(command) == 2
     assert capsys.readouterr().err == "error: --address must be a running Ray cluster, got auto\n"
-    assert not (tmp_path / "first").exists()
-
-
-def test_sweep_that_breaks_before_its_first_trial_leaves_its_name_free(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def break_down(*_arguments: object) -> SweepOutcome:
-        raise ImportError("a library is missing")
-
-    replace_run(monkeypatch, break_down)
-    with pytest.raises(ImportError):
-        main(command)
     assert not (tmp_path / "first").exists()
 
 

@@ -128,21 +128,6 @@ def test_resumed_sweep_varies_the_same_keys(
     assert plans[1].options.vary == first.vary
 
 
-@pytest.mark.parametrize(("words", "expected"), [([], 1.0), (["--gpus-per-worker", "0"], 0.0)])
-def test_worker_has_a_gpu_unless_the_command_says_otherwise(
-    words: list[str],
-    expected: float,
-    command: list[str],
-    plans: list[SweepPlan],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    main([*command, *words])
-    assert f"GPUs per worker: {expected:g} (this machine has 1" in capsys.readouterr().out
-    assert plans[0].options.gpus_per_worker == read_sweep(plans[0].options.folder)["gpus_per_worker"] == expected
-
-
 @pytest.mark.slow
 @pytest.mark.ray
 def test_workers_need_no_file(command: list[str], file: Path, tmp_path: Path) -> None:

@@ -83,14 +83,6 @@ def test_reports_are_passed_on_until_the_trial_has_ended(here: Here, status: str
     assert set(here.names) == {"0003-r0 smart.weight=0.5"}, "as Ray's dashboard shows them"
 
 
-def test_restarted_process_gets_all_reports_again_and_its_trial_is_not_trained_twice(here: Here) -> None:
-    process = started()
-    train(here, "0003-r0", "complete", REPORT)
-    before = [process.step(), process.step()]
-    again = started()
-    assert [again.step(), again.step()] == before
-
-
 def test_tune_counts_scored_epochs_and_sees_the_best_scores() -> None:
     found = tune_metrics({**REPORT, "best": 0.7, "bests": {"sst": 0.5, "overall": 0.7}})
     names = ("epoch", "trained_epochs", "best", "is_last", "best_sst", "best_overall", "done")

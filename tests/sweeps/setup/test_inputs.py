@@ -159,14 +159,6 @@ def test_invalid_set_is_one_line(options: Options, tiny_folder: Path, changes: d
         read_inputs(options(data=tiny_folder, set=changes))
 
 
-def test_missing_file_is_named(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
-    for path in tiny_folder.glob("*.csv"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "sts-dev.csv").unlink()
-    with pytest.raises(ValueError, match=r"lacks sts-dev\.csv"):
-        read_inputs(options(data=tmp_path))
-
-
 def test_unusable_rows_are_counted(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
     for path in tiny_folder.glob("*.csv"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -458,15 +450,6 @@ def test_spaces_for_any_tasks_are_made_for_those_that_set_leaves(options: Option
         inputs = read_inputs(options(data=tmp_path, set=part, **changes))
         assert set(inputs.space.base.tasks) == {"tone", "mood"}
         assert set(inputs.space.base.smart.tasks) == {"tone", "mood"}
-
-
-def test_tasks_file_with_a_mistake_is_one_line(options: Options, tmp_path: Path) -> None:
-    write_tones(tmp_path)
-    path = tmp_path / "tasks.toml"
-    path.write_text(path.read_text().replace('"binary"', '"binery"'))
-    message = one_line_error(read_inputs, options(data=tmp_path))
-    assert message.startswith(f"{path}: ")
-    assert "binary" in message
 
 
 def test_resumed_sweep_keeps_the_tasks_that_it_began_with(options: Options, tmp_path: Path) -> None:
