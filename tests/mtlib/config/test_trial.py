@@ -1,8 +1,6 @@
 """`TrialConfig`: rules between groups, canonical JSON, and a hash that is equal for equal configurations."""
 
-import ast
 import dataclasses
-import itertools
 import json
 import os
 import subprocess
@@ -185,18 +183,3 @@ def test_only_settings_and_data_of_trained_tasks_count(changes: dict[str, Any], 
     changed = SST_ALONE.override(changes)
     assert changed != SST_ALONE
     assert (changed.content_hash != SST_ALONE.content_hash) == counts
-
-
-@pytest.mark.parametrize(
-    "path", sorted({*FOLDER.glob("[a-z]*.py")} - {FOLDER / "methods.py"}), ids=lambda path: path.name
-)
-def test_every_field_has_a_docstring(path: Path) -> None:
-    """But for the groups of a trial, whose classes have one."""
-    found = []
-    for cls in (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)):
-        for node, below in itertools.pairwise([*cls.body, ast.Pass()]):
-            is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-            is_group = cls.name == "TrialConfig" and ast.unparse(node).endswith("Config)")
-            if isinstance(node, ast.AnnAssign) and not is_text and not is_group:
-                found.append(f"{cls.name}.{ast.unparse(node.target)}")
-    assert found == []

@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -149,11 +148,6 @@ def has_trained(storage: Path, since: float) -> bool:
     return False
 
 
-def has_scored(storage: Path) -> bool:
-    """Whether some trial has been scored."""
-    return any(storage.glob("sweep/trials/*/epochs/*.parquet"))
-
-
 def has_ended(storage: Path) -> bool:
     """Whether some trial has ended."""
     return any(storage.glob("sweep/trials/*/end.json"))
@@ -259,28 +253,6 @@ def test_stopped_and_resumed_search_completes_every_configuration_once_in_its_st
     assert facts_of(trials_of_study(storage / "sweep")) == facts_of(trials), "the journal is made again"
 
 
-def test_killed_sweep_gives_its_replicates_to_the_best_and_more_when_resumed(storage: Path) -> None:
-    """Killed while a further replicate trains, then resumed with one more replicate of the best."""
-    command = ["--space", "smart_lambda", "--search", "random", "--trials", "4", "--checkpoint-steps", "10"]
-    command += ["--replicates", "2", "--replicate-best", "2", "--set", *SEARCHED]
-    driver = start(storage, *command, "--name", "sweep")
-    await_true(lambda: any(storage.glob("sweep/trials/*-r1/checkpoint/state-*")))
-    assert driver.poll() is None, "it was over before it could be killed"
-    kill_driver(driver)
-    driver.wait(60)
-    assert finish(storage, "--resume", "sweep", "--replicates", "3") == 0, (storage / "log.txt").read_text()
-    records, trials = read_trials(storage / "sweep"), trials_of_study(storage / "sweep")
-    assert {record.status for record in records} == {"complete"}
-    firsts = {record.number: record.best["overall"] for record in records if record.replicate == 0}
-    best = sorted(firsts, key=lambda number: -firsts[number])[:2]
-    expected = [(number, r) for number in range(4) for r in range(3 if number in best else 1)]
-    assert [(record.number, record.replicate) for record in records] == expected
-    assert state_and_value(trials) == {number: ("COMPLETE", score) for number, score in firsts.items()}
-    ranking = load_sweep(storage / "sweep").ranking()
-    assert ranking["was_dropped"].tolist() == [False, False, True, True]
-    assert ranking["may_be_best"].tolist()[2:] == [True, True]
-
-
 def trials_of_study(folder: Path) -> list[FrozenTrial]:
     """Trials in the study of the sweep in a folder."""
     trials: list[FrozenTrial] = optuna.load_study(
@@ -311,25 +283,6 @@ def state_and_value(trials: Iterable[FrozenTrial]) -> dict[int, tuple[str, float
     found = {trial.user_attrs[NUMBER_ATTRIBUTE]: (trial.state.name, trial.value) for trial in ended}
     assert len(found) == len(ended)
     return found
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_workers_change_no_result(seed: int, storage: Path, uninterrupted: Record) -> None:
-    moments = random.Random(seed)
-    driver = start(storage, *COMMAND, "--name", "sweep")
-    await_true(lambda: has_scored(storage))
-    time.sleep(moments.uniform(0, 4))
-    workers = [pid for pid in group_of(driver.pid) if re.search("RayTrainWorker", command_of(pid))]
-    os.kill(moments.choice(workers), signal.SIGKILL)
-    assert driver.wait(LONGEST) == 0, (storage / "log.txt").read_text()
-    assert_equal(read_record(storage / "sweep"), uninterrupted)
-
-
-def command_of(pid: int) -> str:
-    """The name that a process shows."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    return ""
 
 
 def test_two_concurrent_sweeps_of_one_storage_have_equal_results(storage: Path, uninterrupted: Record) -> None:

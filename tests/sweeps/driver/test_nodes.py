@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 
 from results.sweep import load_sweep
-from tests.sweeps.driver.two_nodes import IN_OWN_MOUNTS, LONGEST, Nodes, Run, open_nodes, start_sweep
+from tests.sweeps.driver.two_nodes import LONGEST, Nodes, Run, open_nodes, start_sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -79,37 +78,6 @@ def test_nodes_need_none_of_the_drivers_folders(
     for folder in (data, encoder, storage / ".cache"):
         shutil.rmtree(folder)
     assert_all_complete(run, storage)
-
-
-can_hide = pytest.mark.skipif(
-    subprocess.run([*IN_OWN_MOUNTS, "true"], capture_output=True, check=False).returncode != 0,
-    reason="a folder can be hidden from a node by root alone",
-)
-
-
-@can_hide
-def test_node_that_joins_without_the_storage_gets_no_trial(one_cpu: Nodes, storage: Path) -> None:
-    run = start_sweep(one_cpu, storage, *COMMAND, "--replicates", "2")
-    run.wait_until("lane0 is open on")
-    one_cpu.add("worker", 1, hidden=storage)
-    run.wait_until("Opening 1 more lane")
-    run.wait_until("lane1 cannot open: --storage must be a folder that all nodes share")
-    assert run.process.wait(LONGEST) == 0, run.log.read_text()
-    assert not run.has_line("lane2")
-    trials = load_sweep(storage / "sweep").trials
-    assert set(trials["status"]) == {"complete"}
-    assert len(trials) == 14
-
-
-def test_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
-    run = start_sweep(one_cpu, storage, *COMMAND)
-    run.wait_until("Opening 1 lane of 1 worker each")
-    run.wait_until("lane0 is open on")
-    one_cpu.add("worker", 1)
-    run.wait_until("Opening 1 more lane")
-    run.wait_until("lane1 is open on")
-    assert_all_complete(run, storage)
-    assert run.has_line("sweep-lane. is idle and has released its resources")
 
 
 def test_without_a_new_node_the_sweep_is_interrupted_and_can_be_resumed(no_cpu: Nodes, storage: Path) -> None:

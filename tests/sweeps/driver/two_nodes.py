@@ -23,8 +23,6 @@ NOTICED_SOONER = {
 }
 """Ray's head declares a silent node dead after 2 s instead of 15."""
 LONGEST = 420
-IN_OWN_MOUNTS = ("unshare", "--mount")
-"""Runs a command with file systems of its own, which needs the rights of root."""
 
 
 @dataclass(kw_only=True)
@@ -40,30 +38,24 @@ class Nodes:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def start(self, name: str, num_cpus: int, *arguments: str, hidden: Path | None = None) -> None:
-        """Starts a node and waits until it is up; `hidden` is a folder that is another, empty one there."""
+    def start(self, name: str, num_cpus: int, *arguments: str) -> None:
+        """Starts a node and waits until it is up."""
         ports = [f"--{kind}-port={free_port()}" for kind in ("dashboard-agent-listen", "metrics-export")]
         command = ["ray", "start", "--block", f"--num-cpus={num_cpus}", f"--temp-dir={self.folder}", *ports, *arguments]
-        if hidden is not None:
-            command = [*IN_OWN_MOUNTS, "sh", "-c", f'mount -t tmpfs none "{hidden}" && exec "$@"', "sh", *command]
         with (self.folder / f"{name}.txt").open("wb") as log:
             self.processes[name] = subprocess.Popen(
                 command, env=self.environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
         wait_for(lambda: "Ray runtime started" in (self.folder / f"{name}.txt").read_text(), f"node {name}")
 
-    def add(self, name: str, num_cpus: int, *, hidden: Path | None = None) -> None:
+    def add(self, name: str, num_cpus: int) -> None:
         """Adds a node."""
-        self.start(name, num_cpus, f"--address={self.address}", hidden=hidden)
+        self.start(name, num_cpus, f"--address={self.address}")
 
     def kill(self, name: str) -> None:
         """Kills a node's raylet with -9, as a power loss would; its workers die with it."""
         (raylet,) = [pid for pid in session_of(self.processes[name].pid) if "raylet/raylet" in command_of(pid)]
         os.kill(raylet, signal.SIGKILL)
-
-    def _commands(self, name: str) -> list[str]:
-        """The command lines of a node's processes."""
-        return [command_of(pid, whole=True) for pid in session_of(self.processes[name].pid)]
 
 
 def session_of(pid: int) -> list[int]:
@@ -76,11 +68,10 @@ def session_of(pid: int) -> list[int]:
     return found
 
 
-def command_of(pid: int, *, whole: bool = False) -> str:
-    """The command line of a process, up to its options or whole."""
+def command_of(pid: int) -> str:
+    """The command line of a process up to its options."""
     with suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-        return words if whole else words.split(" --")[0]
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").split(" --")[0]
     return ""
 
 

@@ -12,7 +12,7 @@ from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.load import read_data, read_held_out
+from mtlib.data.load import read_data
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.space import SearchSpace
@@ -62,21 +62,6 @@ def test_only_settings_that_decide_which_rows_are_read_change_the_key(
     assert data_key(TrialConfig.from_json(tiny_config.to_json())) == key
     others = [tiny_config.override(changes) for changes in ({"data.hold_out": 0.2}, {"stages.1.tasks": ["sst"]})]
     assert len({key, *map(data_key, (*others, augmented(tiny_config, tiny_folder)))}) == 4
-
-
-def test_augmentation_and_held_out_rows_make_other_tables(
-    read: ReadInputs, tiny_config: TrialConfig, tiny_folder: Path
-) -> None:
-    more, held = augmented(tiny_config, tiny_folder), tiny_config.override({"data.hold_out": 0.2})
-    ((plain,), (added,), (fewer,)) = (read(config).corpora.values() for config in (tiny_config, more, held))
-    table = added["sst", "train"]
-    assert (table.num_rows, table.num_own_rows, plain["sst", "train"].num_rows) == (43, 30, 30)
-    rows = read_held_out(held, tiny_folder)
-    for (task, split), own in fewer.items():
-        assert not set(own.ids) & set(rows[task].ids)
-        same = split == "dev"
-        assert (own.num_rows == plain[task, split].num_rows) is same
-        assert (own.fingerprint == plain[task, split].fingerprint) is same
 
 
 def test_each_encoder_reads_the_tables_with_its_own_tokenizer(

@@ -3,23 +3,14 @@
 import errno
 import itertools
 import os
-import signal
-import sys
-import threading
-import time
 import zlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import torch
-from ray import cloudpickle
 from ray.exceptions import ActorDiedError
-from ray.train import FailureConfig, RunConfig, ScalingConfig
-from ray.train.torch import TorchTrainer
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
@@ -29,132 +20,15 @@ import sweeps.lanes.worker
 from mtlib.checkpoints.state import StateFolder, load_state, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import open_folder
-from mtlib.training.epoch_report import StepProgress
-from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
-from sweeps.lanes.channel import Assignment, Channel, Event
-from sweeps.lanes.lane import LaneCallback
-from sweeps.lanes.stored_inputs import put_inputs
-from sweeps.lanes.worker import LaneSetup, cause_of, run_lane, smallest, train_assigned
+from sweeps.lanes.channel import Assignment
+from sweeps.lanes.worker import LaneSetup, cause_of, smallest, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
-from tests.training_inputs import FileReader, cached_encoder, read_inputs_of
+from tests.training_inputs import FileReader, cached_encoder
 
-PATIENCE_SECONDS = 300
 BAD, KILLED, UNINTERRUPTED = (f"000{number}-r0" for number in range(3))
-
-
-def sabotage(marks: Path) -> None:
-    """Makes the second worker fail in the third step of two trials: always by an error, once by a kill."""
-    from mtlib.runtime.workers import worker_rank
-    from sweeps.lanes.reporter import Reporter
-
-    real = Reporter.on_step
-
-    def on_step(reporter: Reporter, progress: StepProgress) -> bool:
-        if worker_rank() == 1 and progress.step == 3:
-            if reporter._trial_id == BAD:
-                raise KeyError("lost")
-            if reporter._trial_id == KILLED and not marks.exists():
-                marks.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-        return real(reporter, progress)
-
-    Reporter.on_step = on_step  # type: ignore[assignment, method-assign]
-
-
-class OpenLane:
-    """A lane and its channel; stands in for Tune and lets every trial continue."""
-
-    def __init__(self, setup: LaneSetup, num_workers: int, storage: Path, prepare: Callable[[], None]) -> None:
-        def train_loop() -> None:
-            prepare()
-            run_lane(setup)
-
-        self.setup, self.channel = setup, setup.channel
-        self.events: list[Event] = []
-        trainer = TorchTrainer(
-            train_loop,
-            scaling_config=ScalingConfig(num_workers=num_workers, resources_per_worker={"CPU": 1}),
-            run_config=RunConfig(
-                name="lane",
-                storage_path=str(storage),
-                failure_config=FailureConfig(max_failures=-1),
-                callbacks=[LaneCallback(setup.channel, setup.lane)],
-            ),
-        )
-        self.thread = threading.Thread(target=trainer.fit, daemon=True)
-        self.thread.start()
-
-    def run(self, trial_id: str, config: TrialConfig) -> Event:
-        """Submits a trial and answers its reports; returns its end."""
-        trial = assignment_of(trial_folder(self.setup.plan.options, trial_id), config).trial
-        ray.get(self.channel.submit.remote(trial))
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            events: list[Event] = ray.get(self.channel.take_events.remote(1.0))
-            for event in events:
-                self.events.append(event)
-                if event.kind == "report" and event.facts["scored_epoch"]:
-                    self.channel.decide.remote(trial_id, event.facts["epoch"], False)
-                if event.kind == "ended":
-                    return event
-        raise TimeoutError(f"{trial_id} did not end")
-
-    def close(self) -> None:
-        ray.get(self.channel.stop.remote())
-        self.thread.join(PATIENCE_SECONDS)
-        assert not self.thread.is_alive()
-        ray.kill(self.channel)
-
-
-@pytest.fixture
-def lane_setup(
-    private_ray: None,  # noqa: ARG001 - must be there
-    make_plan: MakePlan,
-    tiny_folder: Path,
-    tiny_encoder_folder: Path,
-    tiny_config: TrialConfig,
-) -> LaneSetup:
-    channel: Any = ray.remote(num_cpus=0)(Channel)
-    base = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
-    plan = make_plan(base=base, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
-    inputs = put_inputs(read_inputs_of(plan), plan.data_folder, plan.options.cache_folder)
-    return LaneSetup(lane="lane", channel=channel.remote(), plan=plan, inputs=inputs, driver_id="")
-
-
-@pytest.fixture
-def by_value() -> Iterator[None]:
-    """Lets workers, which cannot import this file, run its functions."""
-    module = sys.modules[__name__]
-    cloudpickle.register_pickle_by_value(module)
-    yield
-    cloudpickle.unregister_pickle_by_value(module)
-
-
-@pytest.mark.ray
-@pytest.mark.timeout(600)
-@pytest.mark.slow
-@pytest.mark.usefixtures("by_value")
-def test_lane_of_two_workers_survives_an_error_and_a_kill_on_one_of_them(lane_setup: LaneSetup, tmp_path: Path) -> None:
-    """One lane and three trials: opening a lane takes most of the time."""
-    lane = OpenLane(lane_setup, 2, tmp_path / "ray", lambda: sabotage(tmp_path / "was-killed"))
-    config = lane_setup.plan.space.base
-    ends = {trial_id: lane.run(trial_id, config).facts for trial_id in (BAD, KILLED, UNINTERRUPTED)}
-    lane.close()
-
-    assert ends[BAD]["how"] == "failed"
-    assert ends[BAD]["error"].endswith("KeyError: 'lost'")
-    assert [(ends[name]["how"], ends[name]["error"]) for name in (KILLED, UNINTERRUPTED)] == [("complete", None)] * 2
-    resumed = [event.trial_id for event in lane.events if event.kind == "resumed"]
-    assert resumed == [BAD, KILLED]
-    root = open_folder(lane_setup.plan.options.folder)
-    killed, uninterrupted = (
-        read_trial_curves(root, name).drop_columns(["trial", "seconds"]) for name in (KILLED, UNINTERRUPTED)
-    )
-    assert killed.equals(uninterrupted)
-    assert ray.available_resources()["CPU"] == 2
 
 
 @dataclass

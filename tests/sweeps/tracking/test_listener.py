@@ -59,23 +59,6 @@ def curve(folder: Path, tag: str) -> list[int]:
     return [event.step for event in found.Scalars(tag)]
 
 
-def test_interrupted_sweep_goes_on_in_the_same_run_without_a_point_twice(ledger: Ledger) -> None:
-    folder = Path(ledger.plan.options.folder)
-    first = open_trackers(ledger, "tensorboard")
-    start(first, ledger)
-    report(first, ledger, 1)
-    end(first, ledger, "interrupted")
-    assert f"TensorBoard: tensorboard --logdir {folder}/tensorboard" in first.finish([], is_interrupted=True)
-    second = open_trackers(ledger, "tensorboard")
-    start(second, ledger)
-    for epoch in (1, 2, 3):
-        report(second, ledger, epoch)
-    end(second, ledger)
-    list(second.finish(["Which one?", "0.3 is best."], is_interrupted=False))
-    assert curve(folder / "tensorboard/0000-r0", "dev/overall") == [4, 8, 12]
-    assert curve(folder / "tensorboard/0000-r0", "best/overall") == [0]
-
-
 def test_tracker_that_is_down_costs_lines_and_holds_up_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")

@@ -37,17 +37,13 @@ SHARED = [
     ("batch_round_robin, summed", "smart, paper, bi-encoder"),
     ("sampled_round_robin, summed", "simcse"),
     ("proportional", "empty shard"),
-    ("extra data", "micro-batches, smart"),
     ("unimax, summed", "famo"),
     ("smallest_round_robin, summed", "lora, pcgrad, micro-batches"),
 ]
 """Pairs in which a worker needs the rows, losses or gradients of another."""
 KEPT = [
-    ("batch_round_robin", "smart, random, every second batch"),
     ("best of the first stage", "mean teacher, late decay"),
-    ("extra data", "linear probing, mean teacher"),
     ("epoch_round_robin", "lora, pals, averages"),
-    ("unimax, summed", "famo, smart"),
     ("max_size_cycle, summed", "excess_mtl"),
 ]
 """Pairs in which something besides weights and moments is kept from step to step."""
