@@ -18,12 +18,11 @@ from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import predict
-from results.records.epochs import read_trial_curves, write_epoch
+from results.records.epochs import write_epoch
 from results.records.predictions import read_predictions
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep
@@ -130,16 +129,6 @@ def test_exported_best_epoch_gives_the_recorded_predictions(
             assert np.array_equal(found.logits, np.array(recorded, dtype=np.float32))
     card = ModelCard.load(tmp_path / "model" / "README.md")
     assert f"the weights of epoch {epoch}, of a trial among 3" in card.text.replace("\n", " ")
-
-
-def test_card_matches_the_records(trained_sweep: Path, tmp_path: Path) -> None:
-    assert main([str(trained_sweep), TRIAL, str(tmp_path / "model")]) == 0
-    text = (tmp_path / "model" / "README.md").read_text()
-    assert "# mine 0001-r0" in text
-    assert "rows: sst-train 30" in text
-    assert "Versions: python 3.12.1, torch 2.9, sources abc-changed" in text
-    for title in ("SST", "QQP", "STS"):
-        assert f"| {title} | " in text
 
 
 def test_best_names_the_trial_with_the_highest_score(
@@ -267,9 +256,7 @@ load_exported(snapshot_download(name))
 
 
 @pytest.mark.slow
-def test_pushed_model_loads_from_the_hub_with_its_weights_and_its_card_has_the_scores(
-    trained_sweep: Path, tmp_path: Path
-) -> None:
+def test_pushed_model_loads_from_the_hub_with_its_weights(trained_sweep: Path, tmp_path: Path) -> None:
     name, folder, loaded = f"{OWNER}/mine", tmp_path / "model", tmp_path / "loaded"
     with serve_hub({}, tmp_path / "uploads") as hub:
         environment = hub.environment(tmp_path / "home")
@@ -284,18 +271,9 @@ def test_pushed_model_loads_from_the_hub_with_its_weights_and_its_card_has_the_s
     kept = load_file(checkpoint / "weights" / f"epoch-{epoch:04d}.safetensors")
     encoder = load_file(loaded / "model.safetensors")
     assert all(torch.equal(kept[f"encoder.{key}"], encoder[key]) for key in encoder if "pooler" not in key)
-    pushed = tmp_path / "uploads" / name / "README.md"
-    card = ModelCard.load(pushed)
-    assert str(card) == pushed.read_text()
-    assert str(tmp_path) not in str(card)
-    assert str(trained_sweep) not in str(card)
-    scores = {
-        (point["task"], point["metric"]): point["value"]
-        for point in read_trial_curves(open_folder(trained_sweep), TRIAL).to_pylist()
-        if (point["epoch"], point["split"]) == (epoch, "dev")
-    }
-    found = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
-    assert found == {(task, TASKS[task].metric): scores[task, TASKS[task].metric] for task in TASKS}
+    card = (tmp_path / "uploads" / name / "README.md").read_text()
+    assert str(tmp_path) not in card
+    assert str(trained_sweep) not in card
 
 
 @pytest.mark.parametrize(

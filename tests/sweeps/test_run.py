@@ -24,7 +24,6 @@ from transformers import AutoModel
 
 import sweeps.driver.run_sweep
 import sweeps.driver.whole_sweep
-from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
 from results.records.driver_file import Ownership
 from results.records.epochs import write_epoch
@@ -239,18 +238,6 @@ def test_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
     assert "results" in text.partition("Next:")[2]
 
 
-def test_cluster_error_leaves_no_folder(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_arguments: object) -> SweepOutcome:
-        raise ValueError("--address must be a running Ray cluster, got auto")
-
-    replace_run(monkeypatch, refuse)
-    assert main(command) == 2
-    assert capsys.readouterr().err == "error: --address must be a running Ray cluster, got auto\n"
-    assert not (tmp_path / "first").exists()
-
-
 def test_second_ctrl_c_exits_with_code_130(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_arguments: object) -> SweepOutcome:
         raise KeyboardInterrupt
@@ -342,25 +329,6 @@ def test_finished_sweep_is_reported_and_ranked_without_ray(
     storage = JournalStorage(JournalFileBackend(str(interrupted.folder / JOURNAL_NAME)))
     study = optuna.load_study(study_name=interrupted.folder.name, storage=storage)
     assert sum(trial.state.is_finished() for trial in study.trials) == 7
-
-
-def test_demonstration_in_a_moved_storage_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """Its encoder is in the storage."""
-    known: list[TrialRecord] = []
-
-    def run(plan: SweepPlan, on_event: OnEvent, before: Sequence[TrialRecord] = ()) -> SweepOutcome:
-        known[:] = open_ledger(plan, before).records.values()
-        return outcome(plan, on_event)
-
-    replace_run(monkeypatch, run)
-    old, new = tmp_path / "old", tmp_path / "new"
-    assert main(["--space", "smart_lambda", "--storage", str(old), "--name", "first"]) == 0
-    old.rename(new)
-    assert main(["--resume", "first", "--storage", str(new)]) == 0, capsys.readouterr().err
-    encoders = {TrialConfig.from_json(record.config).encoder.name for record in known}
-    assert [Path(name).is_relative_to(new) for name in encoders] == [True]
 
 
 def test_script_hides_no_module_and_its_help_has_no_heavy_imports(tmp_path: Path) -> None:

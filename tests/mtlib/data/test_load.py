@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,21 +144,42 @@ def test_a_source_can_replace_train_and_dev_of_a_task(folder: Path) -> None:
     assert [tables["qqp", split].split for split in ("train", "dev")] == ["train", "dev"]
 
 
+TONE = Task(
+    name="tone",
+    title="Tone",
+    kind="binary",
+    label_range=(0, 1),
+    labels=("bad", "good"),
+    text_columns=("text",),
+    label_column="tone",
+    files=TaskFiles(train="own.csv", dev="own.csv"),
+)
+
+
+def test_no_other_set_is_trained_on_dev_rows_that_are_drawn_from_train(tmp_path: Path) -> None:
+    tasks = {"tone": replace(TONE, files=TaskFiles(train="own.csv", dev=0.25))}
+    tasks["mood"] = replace(TONE, name="mood", files=TaskFiles(train="mood.csv", dev="own.csv"))
+    for name in ("own.csv", "mood.csv"):
+        texts = [f"{name} {number}" for number in range(40)]
+        pd.DataFrame({"text": texts, "tone": ["good", "bad"] * 20}).to_csv(tmp_path / name, index=False)
+    config = TrialConfig(
+        stages=(StageConfig(tasks=("tone", "mood")),), data=DataConfig(tasks=tasks), tasks=default_task_configs(tasks)
+    )
+    drawn = read_data(config, tmp_path)["tone", "dev"].texts[0]
+    with (tmp_path / "mood.csv").open("a") as file:
+        file.write(f"{drawn[0].upper()},good\n{drawn[1]},bad\n")
+    again = {"task": "tone", "role": "augment", "path": "own.csv"}
+    tables = read_data(config.override({f"data.sources.again.{key}": value for key, value in again.items()}), tmp_path)
+    assert tables["mood", "train"].left_out == ("mood.csv: 2 rows share a text with dev rows drawn from train",)
+    assert (tables["tone", "train"].num_own_rows, len(tables["tone", "train"].ids)) == (30, 60)
+    assert not texts_of([tables["tone", "train"]]) & set(map(normalise, drawn))
+
+
 def test_extra_data_of_a_task_with_named_labels_has_its_names(tmp_path: Path) -> None:
     for name in ("own.csv", "more.csv"):
         pd.DataFrame({"text": ["A.", "B."], "tone": ["good", "bad"]}).to_csv(tmp_path / name, index=False)
-    task = Task(
-        name="tone",
-        title="Tone",
-        kind="binary",
-        label_range=(0, 1),
-        labels=("bad", "good"),
-        text_columns=("text",),
-        label_column="tone",
-        files=TaskFiles(train="own.csv", dev="own.csv"),
-    )
-    data = DataConfig(tasks={"tone": task}, sources={"more": SourceConfig(task="tone", path="more.csv")})
-    stages, tasks = (StageConfig(tasks=("tone",), extra_data=("more",)),), default_task_configs({"tone": task})
+    data = DataConfig(tasks={"tone": TONE}, sources={"more": SourceConfig(task="tone", path="more.csv")})
+    stages, tasks = (StageConfig(tasks=("tone",), extra_data=("more",)),), default_task_configs({"tone": TONE})
     config = TrialConfig(stages=stages, data=data, tasks=tasks)
     assert labels_of(read_data(config, tmp_path)["more", "train"]) == [1, 0]
     mapped = config.override({"data.sources.more.labels": ["good:0", "bad:1"]})
@@ -213,20 +235,6 @@ def test_no_held_out_text_is_in_any_train_table(folder: Path) -> None:
     assert train["sst"].left_out == ("texts.csv: 6 rows share a text with rows held out",)
     assert train["pairs"].left_out == ("pairs.csv: 14 rows share a text with rows held out",)
     assert all(len(tables[task, "dev"].ids) == 13 for task in ALL), "dev is as it was"
-
-
-def test_held_out_rows_depend_neither_on_other_tasks_nor_on_the_order_of_the_file(folder: Path) -> None:
-    both = read_held_out(config_of(*ALL, hold_out=0.2), folder)
-    for change in ({"seed": 3}, {"replicate": 1}, {"stages.0.epochs": 5}):
-        again = read_held_out(config_of(*ALL, hold_out=0.2).override(change), folder)
-        assert [table.ids for table in again.values()] == [table.ids for table in both.values()]
-    (alone,) = read_held_out(config_of("qqp", hold_out=0.2), folder).values()
-    assert (alone.split, alone.task, alone.skipped) == (HELD, "qqp", ())
-    assert content_fingerprint({("a", HELD): alone}) == content_fingerprint({("a", HELD): both["qqp"]})
-    path = folder / TASKS["qqp"].file_name("train")
-    header, *lines = path.read_text().splitlines()
-    path.write_text("\n".join([header, *reversed(lines)]) + "\n")
-    assert read_held_out(config_of("qqp", hold_out=0.2), folder)["qqp"].ids == alone.ids[::-1]
 
 
 def test_without_a_share_nothing_is_held_out_and_the_split_is_refused(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Labels of rows from their cells, and columns of 0 and 1 in every format."""
+"""Labels of rows from their cells, and columns of 0 and 1."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -195,22 +195,6 @@ def test_killed_and_resumed_sweep_equals_an_uninterrupted_one(
     assert_equal(read_record(storage / "sweep"), uninterrupted)
 
 
-@pytest.mark.timeout(900)
-def test_sweep_that_stops_at_limits_equals_an_uninterrupted_one(storage: Path, uninterrupted: Record) -> None:
-    limit = ["--max-steps", "160"]  # of 700; both lanes may end an epoch of 50 beyond it
-    codes = [finish(storage, *COMMAND, "--name", "sweep", *limit)]
-    begun = [record for record in read_trials(storage / "sweep") if record.epochs]
-    assert {record.status for record in begun} <= {"complete", "interrupted"}
-    assert not any(record.error for record in begun)
-    while codes[-1] == 4 and len(codes) < 20:
-        codes.append(finish(storage, "--resume", "sweep", *limit))
-    log = (storage / "log.txt").read_text()
-    assert codes[-1] == 0, log
-    assert len(codes) > 2, "it stopped at least twice"
-    assert "--max-steps 160 was reached (trials: " in log
-    assert_equal(read_record(storage / "sweep"), uninterrupted)
-
-
 def kill_after_a_trial(storage: Path) -> None:
     """Starts a search, and kills it once a trial has ended."""
     driver = start(storage, *SEARCH, "--name", "sweep")

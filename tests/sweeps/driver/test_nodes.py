@@ -1,7 +1,6 @@
 """On a cluster that loses and gains nodes every trial ends, on the nodes that are left."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,18 +65,6 @@ def test_trial_of_a_lost_node_continues_on_the_remaining_node(one_cpu: Nodes, st
     assert f"{returned} continues from its last state: node " in log
     starts = [line for line in log.splitlines() if line.startswith(f"{returned} epoch 1: ")]
     assert len(starts) == 1, "no epoch is trained twice"
-
-
-def test_nodes_need_none_of_the_drivers_folders(
-    no_cpu: Nodes, storage: Path, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
-) -> None:
-    data, encoder = (shutil.copytree(folder, tmp_path / folder.name) for folder in (tiny_folder, tiny_encoder_folder))
-    places, short = ["--data", str(data), "--encoder", str(encoder)], ["encoder.max_length=32"]
-    run = start_sweep(no_cpu, storage, *places, *COMMAND, *short)
-    run.wait_until("Opening 1 lane of 1 worker")
-    for folder in (data, encoder, storage / ".cache"):
-        shutil.rmtree(folder)
-    assert_all_complete(run, storage)
 
 
 def test_without_a_new_node_the_sweep_is_interrupted_and_can_be_resumed(no_cpu: Nodes, storage: Path) -> None:

@@ -195,9 +195,6 @@ CASES = {
     "resumed": Case(own_epochs=2, num_steps=4),
     "from a stage": Case(others=({},), changes={"tasks.sst.batch_size": 4}, num_steps=8),
     "from a shorter trial": Case(others=({},), changes={"stages.1.epochs": 3}, num_steps=4),
-    "from a shorter trial rather than its own state": Case(
-        others=({},), changes={"stages.1.epochs": 3}, own_epochs=1, num_steps=4
-    ),
     "from an equal trial": Case(others=({},), num_steps=0),
     "from an equal trial rather than its own state": Case(others=({},), own_epochs=2, num_steps=0),
 }

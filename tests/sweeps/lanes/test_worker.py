@@ -1,4 +1,4 @@
-"""Lanes on a real Ray without Tune: two workers, errors on one of them, and a worker that dies."""
+"""Trials on a lane without Ray: full disks, errors, and what an earlier worker has left on record."""
 
 import errno
 import itertools
