@@ -22,6 +22,7 @@ from optuna.trial import FrozenTrial
 from results.records.tables import read_trials
 from results.sweep import load_sweep
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
+from tests.sweeps.driver.two_nodes import session_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -128,17 +129,6 @@ def processes_of(storage: Path) -> list[int]:
     return found
 
 
-def group_of(pid: int) -> list[int]:
-    """All processes of a command's session: its Ray with all workers."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError):
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == pid:
-                found.append(int(path.parent.name))
-    return found
-
-
 def has_trained(storage: Path, since: float) -> bool:
     """Whether some trial has saved a state since a time, in seconds since 1970; states may be deleted again."""
     for path in storage.glob("sweep/trials/*/checkpoint/state-*"):
@@ -166,7 +156,7 @@ def kill_driver(driver: subprocess.Popen[bytes]) -> None:
 
 
 def kill_everything(driver: subprocess.Popen[bytes]) -> None:
-    for pid in group_of(driver.pid):
+    for pid in session_of(driver.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
