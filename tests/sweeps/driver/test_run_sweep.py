@@ -126,13 +126,11 @@ def run_on_one_lane(
     return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records, when_trained=when_trained)
 
 
-def run_owned(
-    plan: SweepPlan, on_event: Callable[[Event, Ledger], None], inputs: TrainingInputs | None = None, **others: Any
-) -> SweepOutcome:
+def run_owned(plan: SweepPlan, on_event: Callable[[Event, Ledger], None], **others: Any) -> SweepOutcome:
     """Runs a new sweep in its folder."""
     write_sweep(plan.options.folder, {"name": plan.options.name})
     with Ownership(plan.options.folder) as ownership:
-        return run_plan(plan, inputs or read_inputs_of(plan), on_event, ownership, **others)
+        return run_plan(plan, read_inputs_of(plan), on_event, ownership, **others)
 
 
 def statuses(folder: str) -> dict[str, str]:

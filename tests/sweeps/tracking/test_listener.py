@@ -21,12 +21,9 @@ from tests.sweeps.conftest import MakePlan
 def ledger(make_plan: MakePlan) -> Ledger:
     """That of a sweep whose folder has a record."""
     made = open_ledger(make_plan())
-    write_record(made.plan.options.folder)
+    created = "2026-01-01T12:00:00+00:00"
+    write_sweep(made.plan.options.folder, {"name": "sweep", "created": created, "space": {"question": "Which one?"}})
     return made
-
-
-def write_record(folder: str, created: str = "2026-01-01T12:00:00+00:00") -> None:
-    write_sweep(folder, {"name": "sweep", "created": created, "space": {"question": "Which one?"}})
 
 
 def hear(trackers: Trackers, ledger: Ledger, kind: Any, **facts: Any) -> list[str]:
