@@ -90,17 +90,14 @@ def test_varied_values_may_be_text_numbers_or_lists(plans: list[SweepPlan], plac
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"space": "smart_lamda"}, r"unknown search space 'smart_lamda'; did you mean 'smart_lambda'\?"),
         ({}, r"--space must name a search space, got none"),
         ({"space": "smart_lambda", "wokers": 2}, r"unknown option 'wokers'; did you mean 'workers'\?"),
         ({"space": "smart_lambda", "dry_run": True}, r"unknown option 'dry_run'"),
         ({"space": "smart_lambda", "workers": 0}, r"--workers must be at least 1, got 0"),
-        ({"space": "smart_lambda", "workers": 1.5}, r"--workers must be a whole number, got '1.5'"),
         ({"space": "smart_lambda", "workers": True}, r"workers must not be a truth value, got True"),
         ({"space": "smart_lambda", "workers": [1]}, r"workers must be text, a path or a number, got \[1\]"),
         ({"space": "smart_lambda", "reuse": 1}, r"reuse must be True or False, got 1"),
         ({"space": "smart_lambda", "set": "a=1"}, r"set must be a mapping of values by key, got 'a=1'"),
-        ({"space": "smart_lambda", "extend": 2}, r"--extend must come with --resume SWEEP"),
         ({"resume": "nowhere"}, r"nowhere is no sweep folder"),
     ],
 )

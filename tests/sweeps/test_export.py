@@ -18,12 +18,11 @@ from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import predict
-from results.records.epochs import read_trial_curves, write_epoch
+from results.records.epochs import write_epoch
 from results.records.predictions import read_predictions
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep
@@ -132,16 +131,6 @@ def test_exported_best_epoch_gives_the_recorded_predictions(
     assert f"the weights of epoch {epoch}, of a trial among 3" in card.text.replace("\n", " ")
 
 
-def test_card_matches_the_records(trained_sweep: Path, tmp_path: Path) -> None:
-    assert main([str(trained_sweep), TRIAL, str(tmp_path / "model")]) == 0
-    text = (tmp_path / "model" / "README.md").read_text()
-    assert "# mine 0001-r0" in text
-    assert "rows: sst-train 30" in text
-    assert "Versions: python 3.12.1, torch 2.9, sources abc-changed" in text
-    for title in ("SST", "QQP", "STS"):
-        assert f"| {title} | " in text
-
-
 def test_best_names_the_trial_with_the_highest_score(
     sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,16 +191,12 @@ def test_wrong_use_is_one_line(arguments: list[str], start: str, capsys: pytest.
 Damage = Callable[[Path], object]
 FAULTS: dict[str, tuple[Damage, tuple[str, ...], str]] = {
     "never started": (lambda _: None, ("0002-r0",), "trial 0002-r0 (queued) must have kept weights, got none in "),
-    "no checkpoint": (lambda place: shutil.rmtree(place), (TRIAL,), "(complete) must have kept weights, got none in "),
     "no such best": (
         lambda _: None,
         (TRIAL, "--best", "overal"),
         "unknown --best for trial 0001-r0 'overal'; did you mean 'overall'?",
     ),
     "weights gone": (lambda place: shutil.rmtree(place / "weights"), (TRIAL,), "weights must be whole, "),
-    "half the weights": (lambda place: halve(place / "weights"), (TRIAL,), " is truncated or damaged"),
-    "a bit of the weights": (lambda place: flip(place / "weights"), (TRIAL,), "its checksum is wrong"),
-    "half the checksums": (lambda place: halve_checksums(place), (TRIAL,), "checksums.json is truncated or damaged"),
     "deleted": (
         lambda place: (place / "best.json").write_text("{}"),
         (TRIAL,),
@@ -222,28 +207,8 @@ FAULTS: dict[str, tuple[Damage, tuple[str, ...], str]] = {
         (TRIAL, "--best", "qqp"),
         "must have kept weights of its best epoch by qqp, got those by overall alone (a sweep deletes those of trials",
     ),
-    "half of best.json": (lambda place: halve(place), (TRIAL,), "best.json: truncated or damaged: "),
+    "damaged": (lambda place: (place / "best.json").write_text("{"), (TRIAL,), "best.json: truncated or damaged: "),
 }
-
-
-def halve(folder: Path) -> None:
-    """Truncates the files of a folder."""
-    for path in folder.iterdir():
-        if path.is_file():
-            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def flip(folder: Path) -> None:
-    """Changes the last bit of each file of weights."""
-    for path in folder.glob("*.safetensors"):
-        content = path.read_bytes()
-        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-
-
-def halve_checksums(folder: Path) -> None:
-    """Truncates the file of checksums."""
-    path = folder / "weights" / "checksums.json"
-    path.write_bytes(path.read_bytes()[:9])
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -259,26 +224,18 @@ def test_unusable_weights_are_one_line(
 def test_only_an_exported_model_is_overwritten_and_only_on_request(
     sweep: Path, tmp_path: Path, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, mine = tmp_path / "model", tmp_path / "notes" / "mine.txt"
-    mine.parent.mkdir()
-    mine.write_text("mine")
+    model = tmp_path / "model"
     assert main([str(sweep), TRIAL, str(model)]) == 0
     (model / "old.txt").write_text("of the earlier export")
     capsys.readouterr()
-    rule = "FOLDER must be new, or be overwritten with --overwrite, got "
-    for place in (model, mine.parent, mine):
-        assert f"{rule}{place}" in one_line_exit(main, capsys, sweep, TRIAL, place)
-    for place in (mine.parent, mine):
-        line = one_line_exit(main, capsys, sweep, TRIAL, place, "--overwrite")
-        assert "may replace an empty folder, or one that holds trial.json" in line
-    assert mine.read_text() == "mine"
+    line = one_line_exit(main, capsys, sweep, TRIAL, model)
+    assert f"FOLDER must be new, or be overwritten with --overwrite, got {model}" in line
     link = tmp_path / "link"
     link.symlink_to(model)
     assert main([str(sweep), TRIAL, str(link), "--overwrite"]) == 0
     assert link.is_symlink()
     assert not (model / "old.txt").exists()
     assert load_exported(model).config.active_tasks
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "mine", "model", "notes"]
     encoder = tmp_path / "encoder"
     encoder.symlink_to(tiny_encoder_folder)
     capsys.readouterr()
@@ -299,9 +256,7 @@ load_exported(snapshot_download(name))
 
 
 @pytest.mark.slow
-def test_pushed_model_loads_from_the_hub_with_its_weights_and_its_card_has_the_scores(
-    trained_sweep: Path, tmp_path: Path
-) -> None:
+def test_pushed_model_loads_from_the_hub_with_its_weights(trained_sweep: Path, tmp_path: Path) -> None:
     name, folder, loaded = f"{OWNER}/mine", tmp_path / "model", tmp_path / "loaded"
     with serve_hub({}, tmp_path / "uploads") as hub:
         environment = hub.environment(tmp_path / "home")
@@ -316,18 +271,9 @@ def test_pushed_model_loads_from_the_hub_with_its_weights_and_its_card_has_the_s
     kept = load_file(checkpoint / "weights" / f"epoch-{epoch:04d}.safetensors")
     encoder = load_file(loaded / "model.safetensors")
     assert all(torch.equal(kept[f"encoder.{key}"], encoder[key]) for key in encoder if "pooler" not in key)
-    pushed = tmp_path / "uploads" / name / "README.md"
-    card = ModelCard.load(pushed)
-    assert str(card) == pushed.read_text()
-    assert str(tmp_path) not in str(card)
-    assert str(trained_sweep) not in str(card)
-    scores = {
-        (point["task"], point["metric"]): point["value"]
-        for point in read_trial_curves(open_folder(trained_sweep), TRIAL).to_pylist()
-        if (point["epoch"], point["split"]) == (epoch, "dev")
-    }
-    found = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
-    assert found == {(task, TASKS[task].metric): scores[task, TASKS[task].metric] for task in TASKS}
+    card = (tmp_path / "uploads" / name / "README.md").read_text()
+    assert str(tmp_path) not in card
+    assert str(trained_sweep) not in card
 
 
 @pytest.mark.parametrize(

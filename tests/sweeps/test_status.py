@@ -47,26 +47,6 @@ def test_trials_of_one_sweep_are_listed(write: Write, tmp_path: Path, capsys: Ca
     assert lines[-2:] == ["Next:", f"  python sweeps/status.py {tmp_path}/mine"]
 
 
-@pytest.mark.parametrize("width", ["40", "80", "100", "120"])
-def test_commands_and_values_are_whole_at_every_width(
-    width: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("COLUMNS", width)
-    key, rate = "optimizer.head_learning_rate", 1.2345e-4
-    records = [trial(number, "complete", params={key: rate + number}) for number in range(2)]
-    name = "a-name-of-a-sweep-that-is-as-long-as-names-may-be-in-" * 2
-    write(*records, trial(2, "queued", params={key: 3.0}), name=name[:100])
-    command = f"  python sweeps/run.py --resume {tmp_path}/{name[:100]}"
-    for words in ([], [name[:100]]):
-        assert main([*words, "--storage", str(tmp_path)]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert lines.count(command) == 1
-        assert "…" not in "".join(lines)
-    shown = "".join(line.strip() for line in lines)
-    assert all(part in shown for part in ("optimizer.", "head_learning_rate"))
-    assert all(shown.count(value) == 1 for value in ("0.00012345", "1.00012345", "0002-r0"))
-
-
 def test_empty_storage_is_no_error(tmp_path: Path, capsys: Capture) -> None:
     assert main(["--storage", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"No sweeps in {tmp_path}.\n"

@@ -140,14 +140,6 @@ def test_the_folder_holds_the_files_of_the_card_and_names_no_path(
     assert {name.split(".")[0] for name in load_file(folder / "tasks.safetensors")} == {"heads"}
 
 
-def test_exporting_an_exported_model_gives_the_same_files(tmp_path: Path, trained: Trained, export: Export) -> None:
-    folder = export(trained().state_dict())
-    first = load_exported(folder)
-    export_model(first.config, first.pretrained, first.model.state_dict(), tmp_path / "second", FACTS)
-    for name in set(FILES) - {"config.json"}:
-        assert (folder / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
-
-
 def test_a_folder_is_new_or_replaced_on_request(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, export: Export
 ) -> None:

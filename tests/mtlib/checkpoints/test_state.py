@@ -2,7 +2,6 @@
 
 import errno
 import math
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -240,15 +239,4 @@ def test_another_error_is_not_changed_and_leaves_nothing(
     with pytest.raises(OSError) as found:
         save_state(folder, 3, state(3.0))
     assert found.value is error
-    assert listing(folder) == filled
-
-
-def test_a_file_size_limit_is_reported_as_a_full_disk(folder: StateFolder, filled: dict[str, bytes]) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-    try:
-        with pytest.raises(DiskFull, match=r"after step 3, 40,000 bytes, got .* \(File too large\)$"):
-            save_state(folder, 3, State(tensors={"w": torch.ones(10_000)}, numbers={}))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert listing(folder) == filled

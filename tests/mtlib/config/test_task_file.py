@@ -161,18 +161,6 @@ def test_a_mistake_is_one_line_with_the_file_and_the_key(tmp_path: Path, right: 
     assert words in message
 
 
-def test_a_configuration_of_such_tasks_is_read_back_as_it_was(tmp_path: Path) -> None:
-    tasks = read_task_file(write(tmp_path, TONE, GRADE))
-    config = config_of(tasks, "tone", "grade")
-    again = TrialConfig.from_json(config.to_json())
-    assert (again, again.content_hash) == (config, config.content_hash)
-    assert again.task("tone") == tasks["tone"]
-    assert config.active_tasks == ("grade", "tone")
-    assert (config.tasks["grade"].encoding, config.tasks["grade"].loss) == ("cross", "mean_squared_error")
-    assert (config.tasks["grade"].target_scale, config.tasks["tone"].target_scale) == ("unit", "raw")
-    assert one_line_error(config_of, tasks, "tune").startswith("unknown task 'tune'; did you mean 'tone'?")
-
-
 def test_an_added_task_changes_no_hash_and_a_changed_one_does(tmp_path: Path) -> None:
     tone, both = read_task_file(write(tmp_path, TONE)), read_task_file(write(tmp_path, TONE, GRADE))
     before = config_of(tone, "tone").content_hash

@@ -1,24 +1,16 @@
 """`TrialConfig`: rules between groups, canonical JSON, and a hash that is equal for equal configurations."""
 
-import ast
 import dataclasses
-import itertools
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mtlib.config import trial
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.tasks import TASKS
 from tests.config_cases import BASE, PENALIZED, override_error
 
-FOLDER = Path(trial.__file__).parent
 SST_ALONE = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
 
 
@@ -122,35 +114,10 @@ def reversed_tree(value: Any) -> Any:
     return [reversed_tree(item) for item in value] if isinstance(value, list) else value
 
 
-def test_the_hash_does_not_depend_on_the_order_of_fields_or_the_process(tiny_config: TrialConfig) -> None:
+def test_the_hash_does_not_depend_on_the_order_of_fields(tiny_config: TrialConfig) -> None:
     text = json.dumps(reversed_tree(json.loads(tiny_config.to_json())))
     assert text != tiny_config.to_json()
     assert TrialConfig.from_json(text).content_hash == tiny_config.content_hash
-    code = "from mtlib.config.trial import TrialConfig as T; print(T.from_json(input()).content_hash)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        input=text,
-        env={**os.environ, "PYTHONHASHSEED": "4242"},
-        cwd=FOLDER.parents[1],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == tiny_config.content_hash
-
-
-@pytest.mark.parametrize(
-    ("key", "spellings"),
-    [
-        ("smart.weight", (1, 1.0, "1", "1.0", "1e0", "+1")),
-        ("encoder.dropout", (None, "none", "null")),
-        ("stages.0.tasks", ("sst,qqp", ["sst", "qqp"], ("sst", "qqp"), '["sst", "qqp"]', "[sst,qqp]")),
-        ("tasks.qqp.batch_size", (10, "10")),
-    ],
-)
-def test_different_spellings_of_one_value_give_one_hash(key: str, spellings: tuple[Any, ...]) -> None:
-    assert len({PENALIZED.override({key: spelling}).content_hash for spelling in spellings}) == 1
-    assert len({PENALIZED.override({key: spelling}) for spelling in spellings}) == 1
 
 
 def test_what_is_hashed_holds_every_field_of_what_stages_use() -> None:
@@ -199,18 +166,3 @@ def test_only_settings_and_data_of_trained_tasks_count(changes: dict[str, Any], 
     changed = SST_ALONE.override(changes)
     assert changed != SST_ALONE
     assert (changed.content_hash != SST_ALONE.content_hash) == counts
-
-
-@pytest.mark.parametrize(
-    "path", sorted({*FOLDER.glob("[a-z]*.py")} - {FOLDER / "methods.py"}), ids=lambda path: path.name
-)
-def test_every_field_has_a_docstring(path: Path) -> None:
-    """But for the groups of a trial, whose classes have one."""
-    found = []
-    for cls in (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)):
-        for node, below in itertools.pairwise([*cls.body, ast.Pass()]):
-            is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-            is_group = cls.name == "TrialConfig" and ast.unparse(node).endswith("Config)")
-            if isinstance(node, ast.AnnAssign) and not is_text and not is_group:
-                found.append(f"{cls.name}.{ast.unparse(node.target)}")
-    assert found == []

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,21 +144,42 @@ def test_a_source_can_replace_train_and_dev_of_a_task(folder: Path) -> None:
     assert [tables["qqp", split].split for split in ("train", "dev")] == ["train", "dev"]
 
 
+TONE = Task(
+    name="tone",
+    title="Tone",
+    kind="binary",
+    label_range=(0, 1),
+    labels=("bad", "good"),
+    text_columns=("text",),
+    label_column="tone",
+    files=TaskFiles(train="own.csv", dev="own.csv"),
+)
+
+
+def test_no_other_set_is_trained_on_dev_rows_that_are_drawn_from_train(tmp_path: Path) -> None:
+    tasks = {"tone": replace(TONE, files=TaskFiles(train="own.csv", dev=0.25))}
+    tasks["mood"] = replace(TONE, name="mood", files=TaskFiles(train="mood.csv", dev="own.csv"))
+    for name in ("own.csv", "mood.csv"):
+        texts = [f"{name} {number}" for number in range(40)]
+        pd.DataFrame({"text": texts, "tone": ["good", "bad"] * 20}).to_csv(tmp_path / name, index=False)
+    config = TrialConfig(
+        stages=(StageConfig(tasks=("tone", "mood")),), data=DataConfig(tasks=tasks), tasks=default_task_configs(tasks)
+    )
+    drawn = read_data(config, tmp_path)["tone", "dev"].texts[0]
+    with (tmp_path / "mood.csv").open("a") as file:
+        file.write(f"{drawn[0].upper()},good\n{drawn[1]},bad\n")
+    again = {"task": "tone", "role": "augment", "path": "own.csv"}
+    tables = read_data(config.override({f"data.sources.again.{key}": value for key, value in again.items()}), tmp_path)
+    assert tables["mood", "train"].left_out == ("mood.csv: 2 rows share a text with dev rows drawn from train",)
+    assert (tables["tone", "train"].num_own_rows, len(tables["tone", "train"].ids)) == (30, 60)
+    assert not texts_of([tables["tone", "train"]]) & set(map(normalise, drawn))
+
+
 def test_extra_data_of_a_task_with_named_labels_has_its_names(tmp_path: Path) -> None:
     for name in ("own.csv", "more.csv"):
         pd.DataFrame({"text": ["A.", "B."], "tone": ["good", "bad"]}).to_csv(tmp_path / name, index=False)
-    task = Task(
-        name="tone",
-        title="Tone",
-        kind="binary",
-        label_range=(0, 1),
-        labels=("bad", "good"),
-        text_columns=("text",),
-        label_column="tone",
-        files=TaskFiles(train="own.csv", dev="own.csv"),
-    )
-    data = DataConfig(tasks={"tone": task}, sources={"more": SourceConfig(task="tone", path="more.csv")})
-    stages, tasks = (StageConfig(tasks=("tone",), extra_data=("more",)),), default_task_configs({"tone": task})
+    data = DataConfig(tasks={"tone": TONE}, sources={"more": SourceConfig(task="tone", path="more.csv")})
+    stages, tasks = (StageConfig(tasks=("tone",), extra_data=("more",)),), default_task_configs({"tone": TONE})
     config = TrialConfig(stages=stages, data=data, tasks=tasks)
     assert labels_of(read_data(config, tmp_path)["more", "train"]) == [1, 0]
     mapped = config.override({"data.sources.more.labels": ["good:0", "bad:1"]})

@@ -1,6 +1,5 @@
-"""The demonstration corpus on disk: format, splits, and what its encoder learns from it."""
+"""The demonstration corpus on disk is written once; what its encoder learns from it."""
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,6 @@ from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from tests.task_tables import read_folder
 
-NUM_ROWS = {
-    "sst": {"dev": 600, "test": 200, "train": 800},
-    "qqp": {"dev": 800, "test": 200, "train": 8000},
-    "sts": {"dev": 600, "test": 200, "train": 800},
-}
-HEADERS = {
-    "ids-sst": ["", "id", "sentence", "sentiment"],
-    "quora": ["", "id", "sentence1", "sentence2", "is_duplicate"],
-    "sts": ["", "id", "sentence1", "sentence2", "similarity"],
-}
-"""Of the files of CS224N; test files have no labels."""
 Tables = dict[TableKey, Table]
 
 
@@ -40,44 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tables(folder: Path) -> Tables:
-    return read_folder(folder / "data", NUM_ROWS)
-
-
-def read_rows(folder: Path, name: str, split: str) -> list[list[str]]:
-    with (folder / "data" / TASKS[name].file_name(split)).open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file, delimiter="\t"))
-
-
-def test_files_are_written_as_those_of_cs224n(folder: Path) -> None:
-    names = {path.name for path in (folder / "data").iterdir()}
-    assert names == {f"{name}-{split}.csv" for name in HEADERS for split in ("train", "dev", "test-student")}
-    rows = {name: read_rows(folder, name, "dev") for name in NUM_ROWS}
-    assert [own[0] for own in rows.values()] == list(HEADERS.values())
-    assert [read_rows(folder, name, "test")[0] for name in NUM_ROWS] == [names[:-1] for names in HEADERS.values()]
-    labels = {name: {row[-1] for row in own[1:]} for name, own in rows.items()}
-    assert labels["sst"] == {"0", "1", "2", "3", "4"}
-    assert labels["qqp"] == {"0.0", "1.0"}
-    assert labels["sts"] == {f"{number / 5}" for number in range(26)}
-
-
-def test_rows_are_counted_and_differ_and_no_text_of_train_is_in_another_split(folder: Path, tables: Tables) -> None:
-    for name, num_rows in NUM_ROWS.items():
-        train, dev = tables[name, "train"], tables[name, "dev"]
-        tested = [tuple(row[2:]) for row in read_rows(folder, name, "test")[1:]]
-        found = {"train": list(zip(*train.texts, strict=True)), "dev": list(zip(*dev.texts, strict=True))}
-        found["test"] = tested
-        assert {split: len(rows) for split, rows in found.items()} == num_rows
-        assert {split: len(set(rows)) for split, rows in found.items()} == num_rows
-        texts = {split: {text for row in rows for text in row} for split, rows in found.items()}
-        assert texts["train"].isdisjoint(texts["dev"] | texts["test"])
-
-
-def test_texts_are_short_and_every_word_is_in_the_vocabulary(folder: Path, tables: Tables) -> None:
-    tokenizer = load_encoder(str(folder / "encoder")).tokenizer
-    texts = [text for name in NUM_ROWS for side in tables[name, "dev"].texts for text in side]
-    found = [tokenizer.tokenize(text) for text in texts]
-    assert max(map(len, found)) <= 19
-    assert not [piece for own in found for piece in own if piece == "[UNK]" or piece.startswith("##")]
+    return read_folder(folder / "data", TASKS)
 
 
 @pytest.mark.slow

@@ -152,31 +152,6 @@ def test_rows_without_labels_are_learned_from_the_teacher_alone(
     assert all(weight.isfinite().all() for weight in run.model.state_dict().values())
 
 
-def test_a_student_of_a_teacher_alone_learns_what_it_says(
-    config: TrialConfig, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
-) -> None:
-    """The teacher says the opposite of the labels, whose weight is 0: the student disagrees with the labels."""
-    alone = config.override({"stages.0": {"tasks": ["sst"], "epochs": 12}, "optimizer.learning_rate": 5e-3})
-    changed = taught(alone, tiny_folder, tmp_path, "sst", "train", label_weight=0)
-    rows = pd.read_parquet(tmp_path / "sst.parquet")
-    said = 4 - rows["sentiment"].to_numpy(int)
-    rows[[f"logit_{number}" for number in range(5)]] = 8.0 * np.eye(5)[said]
-    rows.to_parquet(tmp_path / "sst.parquet")
-    run = begin(changed, tiny_folder, tiny_encoder, tmp_path)
-    for epoch in range(12):
-        for step in epoch_steps(changed, 0, epoch, run.lengths, run.own_rows):
-            take_step(run, step)
-        run.epoch, run.step = epoch + 1, 0
-    run.model.eval()
-    agree = []
-    run.epoch = run.step = 0
-    for (part,) in epoch_steps(changed, 0, 0, run.lengths, run.own_rows):
-        (batch,) = host_batches(run, (part,))
-        with torch.no_grad():
-            agree += (run.model(batch).logits.argmax(1).numpy() == said[batch.rows]).tolist()
-    assert np.mean(agree) > 0.9
-
-
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.data import DataConfig
@@ -111,11 +110,6 @@ def test_a_pass_holds_every_row_exactly_once_in_batches_of_the_right_size(
     assert sizes[-1] == (rows - 1) % batch_size + 1
 
 
-def padding(batches: list[np.ndarray], lengths: np.ndarray) -> int:
-    """Tokens of padding when each batch is padded to its own longest row."""
-    return sum(int(lengths[batch].max()) * len(batch) - int(lengths[batch].sum()) for batch in batches)
-
-
 def passes_of(lengths: np.ndarray, batch_size: int, bucket_batches: int, count: int = 1) -> list[list[np.ndarray]]:
     """`count` passes over rows of these lengths."""
     data, stream = DataConfig(bucket_batches=bucket_batches), np.random.default_rng(3)
@@ -128,17 +122,3 @@ def test_rows_of_a_batch_differ_by_at_most_twice_the_move(bucket_batches: int) -
     spans = [np.ptp(places[batch]) for batches in passes_of(places, 16, bucket_batches, 20) for batch in batches]
     assert max(spans) < 2 * 16 * (bucket_batches + 1)
     assert max(spans) > 2 * 16 * bucket_batches
-
-
-@pytest.mark.parametrize(("num_rows", "batch_size"), [(128, 16), (2560, 16)])
-def test_padding_of_few_rows_is_no_more_than_that_of_the_transformers_trainer(num_rows: int, batch_size: int) -> None:
-    from transformers.trainer_pt_utils import get_length_grouped_indices
-
-    lengths = lengths_of(sst=num_rows)["sst"]
-    passes = passes_of(lengths, batch_size, DataConfig().bucket_batches, 20)
-    ours = np.mean([padding(batches, lengths) for batches in passes])
-    amounts = []
-    for seed in range(20):
-        order = get_length_grouped_indices(lengths, batch_size, generator=torch.Generator().manual_seed(seed))
-        amounts.append(padding(np.split(np.array(order), range(batch_size, num_rows, batch_size)), lengths))
-    assert ours < 1.05 * np.mean(amounts)

@@ -9,7 +9,6 @@ import pytest
 
 import sweeps.driver.run_sweep
 from results.records.trials import SPACE_FILE, read_sweep
-from results.stats.effects.searched_keys import searched_keys
 from results.sweep import load_sweep
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepPlan
@@ -105,42 +104,6 @@ def test_mistake_in_the_file_ends_the_command_before_anything_starts(
     assert one_line_exit(main, capsys, *command).startswith(f"--space must be a file that exists, got '{file}'")
     assert not plans
     assert not (tmp_path / "storage").exists()
-
-
-def test_resumed_sweep_varies_the_same_keys(
-    command: list[str], file: Path, plans: list[SweepPlan], capsys: pytest.CaptureFixture[str]
-) -> None:
-    varied = [*command, "--vary", "tasks.*.batch_size=8,16", "optimizer.learning_rate=1e-5..1e-4:log", "--trials", "3"]
-    main(varied)
-    first = plans[0].options
-    assert first.name.startswith("vary-")
-    info = read_sweep(first.folder)
-    assert (info["search"], info["space"]["name"], info["base"]["smart"]["weight"]) == ("tpe", "vary", 1.0)
-    keys = searched_keys(info, [])
-    assert [(key.name, key.base, key.range is not None) for key in keys] == [
-        ("tasks.*.batch_size", None, False),
-        ("optimizer.learning_rate", 2e-5, True),
-    ]
-    assert "Which values of tasks.*.batch_size and optimizer.learning_rate are best" in capsys.readouterr().out
-    file.unlink()
-    main(["--resume", str(first.folder)])
-    assert plans[1].space == plans[0].space
-    assert plans[1].options.vary == first.vary
-
-
-@pytest.mark.parametrize(("words", "expected"), [([], 1.0), (["--gpus-per-worker", "0"], 0.0)])
-def test_worker_has_a_gpu_unless_the_command_says_otherwise(
-    words: list[str],
-    expected: float,
-    command: list[str],
-    plans: list[SweepPlan],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    main([*command, *words])
-    assert f"GPUs per worker: {expected:g} (this machine has 1" in capsys.readouterr().out
-    assert plans[0].options.gpus_per_worker == read_sweep(plans[0].options.folder)["gpus_per_worker"] == expected
 
 
 @pytest.mark.slow

@@ -132,9 +132,7 @@ def test_newest_sweep_comes_first_and_other_folders_are_ignored(write: Write, tm
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "sweep.json is no JSON": lambda folder: write_both(folder, "{"),
-    "sweep.json is a list": lambda folder: write_both(folder, "[]"),
     "other version": lambda folder: write_both(folder, '{"schema_version": 99}'),
-    "space is text": lambda folder: change_info(folder, space="smart_lambda"),
     "an option is text": lambda folder: change_info(folder, options={"replicates": "many"}),
     "tasks are text": lambda folder: change_info(folder, base={"data": {"tasks": "none"}}),
 }

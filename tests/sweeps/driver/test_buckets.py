@@ -9,7 +9,6 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +17,7 @@ import pytest
 from results.sweep import load_sweep
 from tests.gate import Gate, open_gate
 from tests.s3_server import uri_of
+from tests.sweeps.driver.two_nodes import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(1200)]
 
@@ -41,28 +41,6 @@ REFUSED_SECONDS = 60
 TIMES = ["seconds", "device_seconds", "wall_seconds", "peak_memory_bytes", "started", "host", "config", "config_hash"]
 
 
-@dataclass(kw_only=True)
-class Run:
-    """A running command."""
-
-    process: "subprocess.Popen[bytes]"
-    log: Path
-
-    def wait_until(self, pattern: str) -> None:
-        """Waits for a line."""
-        deadline = time.monotonic() + LONGEST
-        while not re.search(pattern, self.log.read_text()):
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.2)
-
-    def finish(self) -> str:
-        """Waits for its end, which must be a good one; its output."""
-        assert self.process.wait(LONGEST) == 0, self.log.read_text()
-        assert "Traceback" not in self.log.read_text()
-        return self.log.read_text()
-
-
 Start = Callable[..., Run]
 
 
@@ -80,10 +58,18 @@ def start(tmp_path: Path) -> Start:
             stdout=log.open("wb"),
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            text=True,
         )
         return Run(process=process, log=log)
 
     return begin
+
+
+def finish(run: Run) -> str:
+    """Waits for the end of a command, which must be a good one; its output."""
+    assert run.process.wait(LONGEST) == 0, run.log.read_text()
+    assert "Traceback" not in run.log.read_text()
+    return run.log.read_text()
 
 
 @pytest.fixture
@@ -141,7 +127,7 @@ def test_bucket_that_is_slow_and_refuses_for_a_minute_costs_time_only(
     gate.refuse()
     time.sleep(REFUSED_SECONDS)
     gate.accept()
-    run.finish()
+    finish(run)
     assert_equal(uri_of(gate.address, storage.split("/")[3].split("?")[0] + "/sweep"), undisturbed)
 
 
@@ -158,7 +144,7 @@ def test_sweep_whose_machine_is_lost_goes_on_elsewhere(
     try:
         sweep = uri_of(s3_address, f"{folder}/sweep")
         place = ["--data", str(there / "data"), "--encoder", str(there / "encoder")]
-        said = start("--resume", sweep, *place, home=tmp_path / "other").finish()
+        said = finish(start("--resume", sweep, *place, home=tmp_path / "other"))
     finally:
         moved.rename(places)
     assert re.search(r"000\d-r0 continues after epoch \d", said)

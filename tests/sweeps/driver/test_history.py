@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs as fs
 import pytest
 import torch
 
@@ -13,7 +12,6 @@ from mtlib.checkpoints.state import State, save_state
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import local_path
 from mtlib.tasks import TASKS
-from results.records import epochs as epoch_files
 from results.records.trials import write_sweep
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.options import SweepPlan
@@ -65,19 +63,6 @@ def test_trials_are_known_by_their_folders_and_unfinished_ones_queued(plan: Swee
     assert {record.error for record in known.records} == {None, "it broke"}
     assert set(known.reports) == {name for name in found if name.endswith("r0")}, "none of replicates"
     assert known.notes == ()
-
-
-def test_epochs_are_read_once(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_trial(plan.options.folder, spec_of(plan, 0), "interrupted", SCORES)
-    opened, open_epoch = list[str](), epoch_files.open_epoch
-
-    def count(root: fs.SubTreeFileSystem, path: str) -> Any:
-        opened.append(path)
-        return open_epoch(root, path)
-
-    monkeypatch.setattr(epoch_files, "open_epoch", count)
-    assert known_of(plan).records[0].epochs == 4
-    assert len(opened) == 4
 
 
 def epoch_file(folder: str) -> Path:

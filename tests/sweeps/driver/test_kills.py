@@ -23,6 +23,7 @@ from optuna.trial import FrozenTrial
 from results.records.tables import read_trials
 from results.sweep import load_sweep
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
+from tests.sweeps.driver.two_nodes import command_of, session_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -129,17 +130,6 @@ def processes_of(storage: Path) -> list[int]:
     return found
 
 
-def group_of(pid: int) -> list[int]:
-    """All processes of a command's session: its Ray with all workers."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError):
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == pid:
-                found.append(int(path.parent.name))
-    return found
-
-
 def has_trained(storage: Path, since: float) -> bool:
     """Whether some trial has saved a state since a time, in seconds since 1970; states may be deleted again."""
     for path in storage.glob("sweep/trials/*/checkpoint/state-*"):
@@ -172,7 +162,7 @@ def kill_driver(driver: subprocess.Popen[bytes]) -> None:
 
 
 def kill_everything(driver: subprocess.Popen[bytes]) -> None:
-    for pid in group_of(driver.pid):
+    for pid in session_of(driver.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -319,17 +309,10 @@ def test_killed_workers_change_no_result(seed: int, storage: Path, uninterrupted
     driver = start(storage, *COMMAND, "--name", "sweep")
     await_true(lambda: has_scored(storage))
     time.sleep(moments.uniform(0, 4))
-    workers = [pid for pid in group_of(driver.pid) if re.search("RayTrainWorker", command_of(pid))]
+    workers = [pid for pid in session_of(driver.pid) if re.search("RayTrainWorker", command_of(pid))]
     os.kill(moments.choice(workers), signal.SIGKILL)
     assert driver.wait(LONGEST) == 0, (storage / "log.txt").read_text()
     assert_equal(read_record(storage / "sweep"), uninterrupted)
-
-
-def command_of(pid: int) -> str:
-    """The name that a process shows."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    return ""
 
 
 def test_two_concurrent_sweeps_of_one_storage_have_equal_results(storage: Path, uninterrupted: Record) -> None:

@@ -1,7 +1,6 @@
 """A resumed sweep: its stored options, its checks, and the trials that run again."""
 
 import dataclasses
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS as TASK_FILES
 from mtlib.tasks import TaskFiles
 from results.answers.race_words import decision_lines
-from results.records.examples import read_hold_out
 from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of, race_to_json
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
@@ -22,7 +20,7 @@ from sweeps.driver.resume import read_saved_options, relocate, resume_sweep
 from sweeps.options import SweepOptions, saved_options
 from sweeps.search.trial import make_trial
 from sweeps.setup.create import create_sweep
-from sweeps.setup.inputs import SweepInputs, read_inputs
+from sweeps.setup.inputs import SweepInputs
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS
 
@@ -207,26 +205,6 @@ def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> N
     with pytest.raises(ValueError, match="the encoder must be what it was"):
         resume_sweep(options, inputs, OTHER_ENCODERS, [])
     assert files_of(Path(options.folder)) == before
-
-
-def test_resumed_sweep_holds_out_the_same_rows_and_detects_changed_ones(tiny_folder: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(tiny_folder, tmp_path / "data"))
-    options = SweepOptions(space="smart_lambda", name="mine", storage=str(tmp_path), data=data, hold_out=0.2)
-    inputs = read_inputs(options)
-    plan = create_sweep(options, inputs, ENCODERS, [])
-    record = read_hold_out(plan.options.folder)
-    saved = read_saved_options(plan.options.folder, {})
-    assert resume_sweep(saved, read_inputs(saved), ENCODERS, []).plan.space == plan.space
-    assert (plan.space.base.data.hold_out, read_hold_out(plan.options.folder)) == (0.2, record)
-    with pytest.raises(ValueError, match=r"base.data.hold_out was 0.2, is 0.1"):
-        resume_sweep(saved, read_inputs(dataclasses.replace(saved, hold_out=0.1)), ENCODERS, [])
-    path, row = data / "sts-train.csv", inputs.held_out["sts"].ids[0]
-    lines = [
-        line.rpartition("\t")[0] + "\t4.99" if f"\t{row}\t" in line else line for line in path.read_text().splitlines()
-    ]
-    path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(ValueError, match=r"^the data must be .* got other rows of sts-held in "):
-        resume_sweep(saved, read_inputs(saved), ENCODERS, [])
 
 
 def test_complete_rounds_of_a_race_are_decided_before_it_goes_on(

@@ -27,13 +27,11 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import load_encoder
-from mtlib.runtime.storage import open_folder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.records.driver_file import DRIVER_FILE, Ownership
 from results.records.predictions import read_predictions
-from results.records.tables import read_curves, read_trials
-from results.records.trial_folder import read_end
+from results.records.tables import read_trials
 from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
 from search_spaces.space import SearchSpace
 from sweeps.cluster.background_run import is_inside_ray
@@ -128,13 +126,11 @@ def run_on_one_lane(
     return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records, when_trained=when_trained)
 
 
-def run_owned(
-    plan: SweepPlan, on_event: Callable[[Event, Ledger], None], inputs: TrainingInputs | None = None, **others: Any
-) -> SweepOutcome:
+def run_owned(plan: SweepPlan, on_event: Callable[[Event, Ledger], None], **others: Any) -> SweepOutcome:
     """Runs a new sweep in its folder."""
     write_sweep(plan.options.folder, {"name": plan.options.name})
     with Ownership(plan.options.folder) as ownership:
-        return run_plan(plan, inputs or read_inputs_of(plan), on_event, ownership, **others)
+        return run_plan(plan, read_inputs_of(plan), on_event, ownership, **others)
 
 
 def statuses(folder: str) -> dict[str, str]:
@@ -222,40 +218,12 @@ def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
         assert trial.value == (record.best["overall"] if record.status != "failed" else None)
 
 
-def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
-    for trial_id, record in sweep.records.items():
-        reports = [event.facts for event in sweep.of("report", trial_id)]
-        for name, best in record.best.items():
-            scores = [facts["scores"][name] for facts in reports]
-            assert (best, record.last[name]) == (max(scores), scores[-1])
-            assert record.best_epoch[name] == 1 + scores.index(max(scores))
-    curves = read_curves(sweep.plan.options.folder).to_pandas()
-    overall = curves[curves.metric == "overall"].groupby("trial").value.max().to_dict()
-    assert overall == {trial_id: record.best["overall"] for trial_id, record in sweep.records.items() if record.best}
-
-
 def test_resources_are_freed_and_no_process_is_left(sweep: FinishedSweep) -> None:
     assert ray.available_resources()["CPU"] == 2
     left = {path.name for path in Path(sweep.plan.options.folder).iterdir()}
     assert left == {"trials.parquet", "curves.parquet", "trials", SWEEP_FILE, SWEEP_COPY, JOURNAL_NAME, DRIVER_FILE}
     states = list(Path(sweep.plan.options.folder).glob("trials/*/checkpoint/state-*"))
     assert states == [], "an ended trial needs no state"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("private_ray")
-def test_trial_that_kills_its_lane_at_one_place_fails_and_the_sweep_continues(
-    tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
-) -> None:
-    deadly, after = "0000-r0", "0001-r0"
-    found = run_on_one_lane(tmp_path, tiny_folder, tiny_encoder_folder, VALUES[:2], {deadly: 4})
-    assert "died 3 times" in found.outcome.failures[deadly]
-    end = read_end(open_folder(found.plan.options.folder), deadly)
-    assert end is not None
-    assert (end.how, end.error) == ("failed", found.outcome.failures[deadly])
-    assert {name: record.status for name, record in found.records.items()} == {deadly: "failed", after: "complete"}
-    states = {path.parents[1].name for path in Path(found.plan.options.folder).glob("trials/*/checkpoint/state-*")}
-    assert states <= {deadly}
 
 
 @pytest.mark.parametrize("has_start", [False, True])
@@ -385,19 +353,6 @@ def test_sweep_too_large_for_the_cluster_is_one_error(
     plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tiny_folder, workers=8)
     with pytest.raises(ValueError, match=r"must fit this machine, which has 2 CPUs.*needs 8 workers of 1 CPU"):
         run_owned(plan, lambda _event, _ledger: None)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("private_ray")
-def test_data_that_a_lane_cannot_load_are_one_error(
-    make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
-) -> None:
-    plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tiny_folder)
-    inputs = replace(read_inputs_of(plan), corpora={})  # what is not in the store is read on the driver's node
-    gone = replace(plan, data_folder=tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
-        run_owned(gone, lambda _event, _ledger: None, inputs)
-    assert ray.available_resources()["CPU"] == 2
 
 
 def test_sweep_that_another_driver_has_taken_is_not_written_into(

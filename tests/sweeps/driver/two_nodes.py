@@ -63,10 +63,6 @@ class Nodes:
         (raylet,) = [pid for pid in session_of(self.processes[name].pid) if "raylet/raylet" in command_of(pid)]
         os.kill(raylet, signal.SIGKILL)
 
-    def _commands(self, name: str) -> list[str]:
-        """The command lines of a node's processes."""
-        return [command_of(pid, whole=True) for pid in session_of(self.processes[name].pid)]
-
 
 def session_of(pid: int) -> list[int]:
     """Processes of the session that `pid` leads."""
@@ -78,11 +74,10 @@ def session_of(pid: int) -> list[int]:
     return found
 
 
-def command_of(pid: int, *, whole: bool = False) -> str:
-    """The command line of a process, up to its options or whole."""
+def command_of(pid: int) -> str:
+    """The command line of a process up to its options."""
     with suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-        return words if whole else words.split(" --")[0]
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").split(" --")[0]
     return ""
 
 

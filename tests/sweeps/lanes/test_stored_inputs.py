@@ -110,16 +110,6 @@ def test_data_and_weights_of_no_point_of_the_space_are_read_on_the_drivers_node(
 
 
 @pytest.mark.slow
-def test_last_corpus_that_the_driver_read_is_kept_alone(plan: SweepPlan) -> None:
-    reader = open_reader(plan)
-    first, second = (plan.space.base.override({"data.hold_out": share}) for share in (0.2, 0.3))
-    found = reader.read_corpus(first)
-    assert reader.read_corpus(first) is found
-    reader.read_corpus(second)
-    assert reader.read_corpus(first) is not found
-
-
-@pytest.mark.slow
 def test_disk_that_the_driver_cannot_read_is_an_error_of_the_storage(
     plan: SweepPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,15 +6,12 @@ from typing import Any
 import pytest
 
 from mtlib.checkpoints.state import saved_states
-from mtlib.runtime.storage import list_files, open_folder, open_uri
+from mtlib.runtime.storage import list_files
 from results.records.epochs import read_epoch
-from sweeps.options import SweepOptions
 from sweeps.reuse.finished_trials import (
     MAX_REGISTERED,
-    other_folder,
     register_finished,
     registered_trials,
-    trial_folder,
 )
 from tests.sweeps.reuse.finished_trials import (
     DAMAGES,
@@ -95,14 +92,3 @@ def test_register_entry_is_ignored_when_the_trial_was_replaced(trained: TrialSto
     register(again, other.cuts[-1])
     assert begin(trained.load_trial(), trained.trial_folder("second/0000-r0")).start.taken_from is None
     assert begin(other, trained.trial_folder("third/0000-r0")).start.taken_from == "first/0000-r0"
-
-
-def test_trials_of_a_sweep_share_its_client_of_a_bucket(bucket: str) -> None:
-    options = SweepOptions(name="first", storage=bucket)
-    open_folder(options.folder)
-    before = open_uri.cache_info().misses
-    for trial_id in ("0000-r0", "0001-r0"):
-        found = trial_folder(options, trial_id)
-        assert saved_states(found.states) == []
-        assert saved_states(other_folder(found, "first", "0002-r0").states) == []
-    assert open_uri.cache_info().misses == before

@@ -250,15 +250,6 @@ def test_stage_of_old_files_is_not_taken_for_abandoned(store: StageStore, monkey
 # The limit.
 
 
-def test_store_in_a_bucket_is_bounded(bucket: str) -> None:
-    store = StageStore(folder=join_location(bucket, "stages"), keep_bytes=3000)
-    for number in range(6):
-        assert keep(store, f"{number:064x}", {"file": bytes(1000)}, {}) is None
-        assert store_bytes(store) <= 3000
-    assert f"{5:064x}" in keys(store)
-    assert len(keys(store)) == 2, "descriptions take room too"
-
-
 def test_spare_stages_are_evicted_first_then_least_recently_used(store: StageStore) -> None:
     everything = [ONE, TWO, THREE, FOUR]
     for index, (key, is_spare) in enumerate(zip(everything, (False, True, False, True), strict=True)):

@@ -26,9 +26,8 @@ def folder(tmp_path: Path) -> str:
 QUEUED = queued_record(Trial(number=0, replicate=0, params={}, config=BASE))
 
 
-def record(number: int, best: dict[str, float], status: str = "complete", replicate: int = 0) -> TrialRecord:
-    trial_id = f"{number:04d}-r{replicate}"
-    return replace(QUEUED, trial_id=trial_id, number=number, replicate=replicate, status=status, best=best, epochs=3)
+def record(number: int, best: dict[str, float], status: str = "complete") -> TrialRecord:
+    return replace(QUEUED, trial_id=f"{number:04d}-r0", number=number, status=status, best=best, epochs=3)
 
 
 def states_of(folder: str, trial: TrialRecord) -> StateFolder:

@@ -163,17 +163,6 @@ def test_rounds_of_a_race_follow_each_other_the_best_first_and_those_that_left_s
     ]
 
 
-def test_failed_replicate_leaves_the_mean_of_the_others(make_plan: MakePlan) -> None:
-    run = Run(make_plan(replicates=3))
-    run.suggest()
-    run.end(1, 0.5)
-    run.suggest()
-    run.fail()
-    run.suggest()
-    run.end(1, 0.7)
-    assert run.trials[0].value == pytest.approx(0.6)
-
-
 def test_without_pruning_replicates_start_where_a_lane_would_be_idle(make_plan: MakePlan) -> None:
     run = Run(make_plan(replicates=2, grid={"smart.weight": (0.0, 1.0)}), max_live=4)
     assert [run.suggest() for _ in range(4)] == ["0000-r0", "0001-r0", "0000-r1", "0001-r1"]
@@ -207,15 +196,6 @@ def test_after_a_stop_nothing_is_suggested_and_ends_still_reach_the_study(make_p
     run.end(1, 0.4, "interrupted", tune_id=4)
     assert run.suggest() == Searcher.FINISHED
     assert run.states() == ["PRUNED", "FAIL", "COMPLETE", "RUNNING"], "only suggested trials are in the study"
-
-
-def test_tpe_learns_from_results(make_plan: MakePlan) -> None:
-    run = Run(make_plan(search="tpe", trials=30, grid={}, ranges={"smart.weight": Float(low=0, high=10)}))
-    while run.suggest() != Searcher.FINISHED:
-        run.end(1, 1 - abs(run.announced[-1].params["smart.weight"] - 7) / 10)
-    distances = [abs(spec.params["smart.weight"] - 7) for spec in run.announced]
-    assert len(distances) == 30
-    assert sum(distances[-10:]) < 0.6 * sum(distances[:10])
 
 
 @pytest.mark.parametrize(("search", "is_base"), [("tpe", True), ("random", False)])

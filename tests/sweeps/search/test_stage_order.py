@@ -18,27 +18,6 @@ def keys(*ends: str, cuts: Sequence[str] = ()) -> StageKeys:
     return StageKeys(ends=ends, epochs=tuple(range(1, len(ends) + 1)), cuts=frozenset((*ends, *cuts)))
 
 
-def test_second_lane_gets_other_work_while_a_common_stage_trains() -> None:
-    order = StageOrder()
-    waiting = [keys("qqp", "8"), keys("qqp", "16"), keys("other", "x")]
-    assert order.choose(waiting) == 0
-    order.add_trial("t0", waiting.pop(0))
-    assert order.choose(waiting) == 1
-    order.add_trial("t2", waiting.pop(1))
-    assert order.choose(waiting) is None, "there is no other work: the third lane waits"
-
-
-def test_stage_of_a_failed_trial_goes_to_the_next_one() -> None:
-    order = StageOrder()
-    order.add_trial("t0", keys("qqp", "8"))
-    order.remove_trial("t0")
-    assert (order.busy, order.done) == (set(), set())
-    waiting = [keys("qqp", "16"), keys("qqp", "32")]
-    assert order.choose(waiting) == 0
-    order.add_trial("t1", waiting[0])
-    assert order.choose(waiting[1:]) is None
-
-
 def test_shorter_trial_precedes_a_longer_one_that_continues_it() -> None:
     long, short, other = keys("ten", cuts=["two"]), keys("two"), keys("else")
     order = StageOrder()

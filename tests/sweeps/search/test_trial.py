@@ -43,17 +43,13 @@ def test_new_trial_is_the_base_with_searched_values_and_replicate(
     ("statuses", "left"),
     [
         (["queued"], [0]),
-        (["running"], [0]),
-        (["interrupted"], [0]),
         (["pruned"], []),
         (["failed"], []),
         (["complete"], [1, 2]),
-        (["reused"], [1, 2]),
         (["complete", "running"], [1, 2]),
         (["complete", "failed"], [2]),
         (["complete", "reused", "pruned"], []),
         (["queued", "complete"], [0]),
-        (["running", "running"], [0, 1]),
         (["failed", "interrupted"], [1]),
     ],
 )

@@ -1,6 +1,5 @@
 """A Tune trial submits, passes reports on, and ends as its lane reports; a channel in this process replaces Ray's."""
 
-import asyncio
 import subprocess
 import sys
 from typing import Any
@@ -9,8 +8,8 @@ import pytest
 import ray
 
 from results.records.files import PROJECT_FOLDER
-from sweeps.lanes.channel import Channel
 from sweeps.search.tune_trial import TuneTrial, tune_metrics
+from tests.local_channel import PLACE, LocalChannel, call_at_once
 
 TRIAL = {"trial_id": "0003-r0", "params": {"smart.weight": 0.5}}
 REPORT = {
@@ -23,35 +22,22 @@ REPORT = {
 }
 
 
-class Here:
-    """A channel whose calls are made at once, with the names that they get."""
+class Here(LocalChannel):
+    """A channel with the names that its calls get."""
 
     def __init__(self) -> None:
-        self.channel = Channel()
+        super().__init__()
         self.names: list[str] = []
 
-    def __getattr__(self, method: str) -> Any:
-        return Call(self, method)
-
-
-class Call:
-    """One method of the channel, as an actor's."""
-
-    def __init__(self, here: Here, method: str) -> None:
-        self.here, self.method = here, method
-
-    def options(self, name: str) -> "Call":
-        self.here.names.append(name)
+    def options(self, name: str) -> "Here":
+        self.names.append(name)
         return self
-
-    def remote(self, *arguments: Any) -> Any:
-        return asyncio.run(getattr(self.here.channel, self.method)(*arguments))
 
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Here:
+    call_at_once(monkeypatch)
     here = Here()
-    monkeypatch.setattr(ray, "get", lambda answer: answer)
     monkeypatch.setattr(ray, "get_actor", {"one-channel": here}.__getitem__)
     return here
 
@@ -65,12 +51,11 @@ def started() -> TuneTrial:
 
 def train(here: Here, trial_id: str, status: str | None, report: dict[str, Any] | None = None) -> None:
     """What a lane does with the trial."""
-    call: Any = here
-    attempt = call.next_trial.remote("lane0", {"host": "here", "workers": [("n", 1)]}).attempt
+    attempt = here.call("next_trial", "lane0", PLACE).attempt
     if report is not None:
-        call.report_epoch.remote(trial_id, attempt, report)
+        here.call("report_epoch", trial_id, attempt, report)
     if status is not None:
-        call.report_end.remote(trial_id, attempt, status, "sst: loss is nan" if status == "failed" else None, {})
+        here.call("report_end", trial_id, attempt, status, "sst: loss is nan" if status == "failed" else None, {})
 
 
 @pytest.mark.parametrize("status", ["complete", "reused", "failed", "interrupted"])
@@ -81,14 +66,6 @@ def test_reports_are_passed_on_until_the_trial_has_ended(here: Here, status: str
     assert (first["epoch"], first["best"], first["done"], first["status"]) == (1, 0.6, False, "")
     assert (last["epoch"], last["best"], last["done"], last["status"]) == (1, 0.6, True, status)
     assert set(here.names) == {"0003-r0 smart.weight=0.5"}, "as Ray's dashboard shows them"
-
-
-def test_restarted_process_gets_all_reports_again_and_its_trial_is_not_trained_twice(here: Here) -> None:
-    process = started()
-    train(here, "0003-r0", "complete", REPORT)
-    before = [process.step(), process.step()]
-    again = started()
-    assert [again.step(), again.step()] == before
 
 
 def test_tune_counts_scored_epochs_and_sees_the_best_scores() -> None:

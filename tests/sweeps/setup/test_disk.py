@@ -81,7 +81,7 @@ def test_state_holds_weights_moments_teacher_and_best_weights(config: TrialConfi
     assert state_bytes(config, four_thousand) == copies * 4000
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["plain", "low rank", "learned weights", "lora, pals, averages"])
 def test_model_is_measured_without_being_built(
     method: str, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
@@ -159,7 +159,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(name, marks=[pytest.mark.slow] * ("two" not in name)) for name in CASES])
 def test_disk_need_bounds_what_a_sweep_uses(case: str, prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
     changes, settings = CASES[case]
     options, inputs, plan = prepare(changes, checkpoint_steps=2, **settings)

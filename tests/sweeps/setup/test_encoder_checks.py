@@ -13,13 +13,11 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from sweeps.options import SweepOptions
-from sweeps.run import main
 from sweeps.setup.encoder_checks import check_encoders_fit, check_points, describe_families
 from sweeps.setup.inputs import SweepInputs
-from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, untrained
+from tests.architectures import ENCODERS, untrained
 
 OPTIONS = SweepOptions(space="smart_lambda", name="first", storage="/storage")
-PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
 
 
 def load_checked(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:
@@ -79,25 +77,6 @@ def test_weights_and_layers_of_every_point_are_checked(
         load_checked(OPTIONS, dataclasses.replace(inputs, space=space))
 
 
-def test_starting_weights_of_another_width_are_refused_before_anything_starts(
-    inputs: SweepInputs,
-    tiny_folder: Path,
-    tiny_encoder_folder: Path,
-    tiny_encoder: PretrainedEncoder,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    base = with_base(inputs, **{"encoder.max_length": 64}).space.base
-    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
-    places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path)]
-    changes = ["--set", "encoder.max_length=64", f"encoder.start_from={narrow}"]
-    assert main(["--space", "smart_lambda", "--name", "first", *places, *changes]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: encoder.start_from must fit the encoder")
-    assert error.count("\n") == 1
-    assert not (tmp_path / "first").exists()
-
-
 @pytest.fixture
 def save_encoder(tmp_path: Path, tiny_encoder: PretrainedEncoder) -> Callable[[Any], Path]:
     """Saves an encoder of an architecture, with random weights and the tiny encoder's tokenizer."""
@@ -110,36 +89,6 @@ def save_encoder(tmp_path: Path, tiny_encoder: PretrainedEncoder) -> Callable[[A
         return folder
 
     return save
-
-
-@pytest.mark.parametrize(
-    ("architecture", "changes", "fault"),
-    [
-        (DECODERS["llama"], (), "whose first token does not attend to later tokens (llama)"),
-        (DECODERS["gpt2"], (), "whose first token does not attend to later tokens (gpt2)"),
-        (ENCODER_DECODERS["t5"], (), "got an encoder-decoder (t5)"),
-        (ENCODERS["longformer"], (), "(longformer) must read a text of 39 tokens with SMART, as bert, "),
-        (ENCODERS["longformer"], PALS, "(longformer) must read a text of 39 tokens with PALs (attention)"),
-        (ENCODERS["deberta"], ("precision=bf16",), "(deberta) must read a text of 39 tokens with precision bf16 on"),
-    ],
-    ids=["llama", "gpt2", "t5", "longformer, SMART", "longformer, PALs", "deberta, bf16"],
-)
-def test_unsupported_encoder_is_refused_before_anything_starts(
-    architecture: Any,
-    changes: tuple[str, ...],
-    fault: str,
-    save_encoder: Callable[[Any], Path],
-    tiny_folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    places = ["--data", str(tiny_folder), "--encoder", str(save_encoder(architecture)), "--storage", str(tmp_path)]
-    settings = ["--set", "encoder.max_length=40", "encoder.dropout=none", *changes]
-    assert main(["--space", "smart_lambda", "--name", "first", *places, *settings]) == 2
-    error = capsys.readouterr().err
-    assert fault in error
-    assert error.count("\n") == 1
-    assert not (tmp_path / "first").exists()
 
 
 def test_bf16_is_tested_for_cpu_trials_only(inputs: SweepInputs, save_encoder: Callable[[Any], Path]) -> None:

@@ -1,7 +1,6 @@
 """The report of a dry run, checked against numbers by hand."""
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,6 @@ from mtlib.data.load import read_held_out
 from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, load_space
-from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.precision import with_precision
 from sweeps.setup.report import (
@@ -28,16 +26,7 @@ from sweeps.setup.report import (
     max_concurrent,
     steps_of_each,
 )
-
-Build = Callable[..., SweepOptions]
-
-
-@pytest.fixture
-def options(tmp_path: Path) -> Build:
-    def build(**changes: Any) -> SweepOptions:
-        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path, **changes})
-
-    return build
+from tests.sweeps.setup.conftest import Build
 
 
 @pytest.fixture

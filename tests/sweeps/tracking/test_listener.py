@@ -21,12 +21,9 @@ from tests.sweeps.conftest import MakePlan
 def ledger(make_plan: MakePlan) -> Ledger:
     """That of a sweep whose folder has a record."""
     made = open_ledger(make_plan())
-    write_record(made.plan.options.folder)
+    created = "2026-01-01T12:00:00+00:00"
+    write_sweep(made.plan.options.folder, {"name": "sweep", "created": created, "space": {"question": "Which one?"}})
     return made
-
-
-def write_record(folder: str, created: str = "2026-01-01T12:00:00+00:00") -> None:
-    write_sweep(folder, {"name": "sweep", "created": created, "space": {"question": "Which one?"}})
 
 
 def hear(trackers: Trackers, ledger: Ledger, kind: Any, **facts: Any) -> list[str]:
@@ -57,23 +54,6 @@ def curve(folder: Path, tag: str) -> list[int]:
     found = EventAccumulator(str(folder), size_guidance={"scalars": 0})
     found.Reload()
     return [event.step for event in found.Scalars(tag)]
-
-
-def test_interrupted_sweep_goes_on_in_the_same_run_without_a_point_twice(ledger: Ledger) -> None:
-    folder = Path(ledger.plan.options.folder)
-    first = open_trackers(ledger, "tensorboard")
-    start(first, ledger)
-    report(first, ledger, 1)
-    end(first, ledger, "interrupted")
-    assert f"TensorBoard: tensorboard --logdir {folder}/tensorboard" in first.finish([], is_interrupted=True)
-    second = open_trackers(ledger, "tensorboard")
-    start(second, ledger)
-    for epoch in (1, 2, 3):
-        report(second, ledger, epoch)
-    end(second, ledger)
-    list(second.finish(["Which one?", "0.3 is best."], is_interrupted=False))
-    assert curve(folder / "tensorboard/0000-r0", "dev/overall") == [4, 8, 12]
-    assert curve(folder / "tensorboard/0000-r0", "best/overall") == [0]
 
 
 def test_tracker_that_is_down_costs_lines_and_holds_up_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
