@@ -22,8 +22,6 @@ class Text:
 class TextTable:
     """A table of texts."""
 
-    name: str
-    """Identifies it among the blocks of a page: letters, digits and hyphens."""
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -125,7 +125,6 @@ def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
     labels = [label_text(task, label) for label in model.labels[rows]]
     predicted = [label_text(task, value) for value in model.predictions[rows]]
     return TextTable(
-        name=f"error-texts-{task.name}",
         title=f"{task.title}: errors with their texts",
         columns=["text", "label", "predicted"],
         rows=[
@@ -165,7 +164,6 @@ def members_table(selection: Selection) -> TextTable:
     ]
     of_sweep = ["sweep"] * has_sweeps
     return TextTable(
-        name="members",
         title="Members of the ensembles",
         columns=["task", "method", *of_sweep, "trial", "epoch", "weight"],
         rows=rows,

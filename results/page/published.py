@@ -29,23 +29,21 @@ def published_blocks(sweep: Sweep) -> Iterator[Block]:
     Raises:
         ValueError: as `search_spaces.published.read_published` and `Sweep.ranking`.
     """
-    tables = read_published(sweep.info)
-    for number, table in enumerate(tables, 1):
-        yield from table_blocks(sweep, table, number)
+    for table in read_published(sweep.info):
+        yield from table_blocks(sweep, table)
 
 
-def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[Block]:
+def table_blocks(sweep: Sweep, table: PublishedTable) -> Iterator[Block]:
     """Yields the scores of one published table beside the sweep's, and what differs; or that none was trained here.
 
     Args:
         sweep: with scores; raises as `Sweep.ranking` if these cannot be read.
         table: the published one.
-        number: of the table among those of the question, from 1.
     """
     here = {params_key(row.params) for row in sweep.ranked if row.scores}
     if any(params_key(row.params) in here for row in table.rows):
-        yield comparison_table(sweep, table, number)
-        yield Fold(title="What differs from the paper", blocks=[differences_table(sweep, table, number)])
+        yield comparison_table(sweep, table)
+        yield Fold(title="What differs from the paper", blocks=[differences_table(sweep, table)])
     else:
         yield Text(paragraphs=[f"None of the configurations of {table.paper}, {table.table}, was trained here."])
 
@@ -61,7 +59,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTable:
+def comparison_table(sweep: Sweep, table: PublishedTable) -> TextTable:
     """Printed and own scores side by side; slips of the print have a number and a line below.
     Raises as `Sweep.ranking`."""
     tasks, columns = sweep.tasks, shown_columns(sweep.tasks, table.rows)
@@ -92,7 +90,6 @@ def comparison_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTa
         *(f"[{index}] {slip}." for index, slip in enumerate(slips, 1)),
     ]
     return TextTable(
-        name=f"published-{number}",
         title=f"{table.paper}, {table.table}",
         columns=[keys[0] if len(keys) == 1 else "configuration", *titles],
         rows=cells,
@@ -150,7 +147,7 @@ def slip_of(row: PublishedRow, tasks: Mapping[str, Task]) -> str:
     return f"the printed overall score is {row.overall:.3f}, that of its columns {recomputed:.3f}"
 
 
-def differences_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTable:
+def differences_table(sweep: Sweep, table: PublishedTable) -> TextTable:
     """Encoder, data and training of the paper, and of the sweep."""
     rows = [
         ["encoder", table.encoder, ", ".join(sweep_encoders(sweep.info)) or "not recorded"],
@@ -158,7 +155,6 @@ def differences_table(sweep: Sweep, table: PublishedTable, number: int) -> TextT
         ["training", table.training, training_text(sweep)],
     ]
     return TextTable(
-        name=f"published-setting-{number}",
         title="What differs",
         columns=["", "published", "here"],
         rows=rows,

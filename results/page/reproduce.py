@@ -17,7 +17,6 @@ def reproduction_blocks(sweep: Sweep) -> Iterator[Block]:
     commands = [str(info.get("command", "not recorded")), *(str(run["command"]) for run in info.get("resumed", []))]
     yield Listing(title="Commands", text="\n".join(commands))
     yield TextTable(
-        name="provenance",
         title="Made with",
         columns=["what", "value"],
         rows=[[name, value] for name, value in provenance(info) if value],
@@ -71,7 +70,6 @@ def data_table(info: Mapping[str, Any]) -> TextTable:
     data = info.get("data") or {}
     rows, fingerprints = data.get("rows") or {}, data.get("tables") or {}
     return TextTable(
-        name="data",
         title="Data",
         columns=["table", "fingerprint (SHA-256)", "rows"],
         rows=[

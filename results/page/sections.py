@@ -170,7 +170,6 @@ def ranking_block(sweep: Sweep) -> TextTable:
         cells.append([f"{row.number:04d}", *(scores + values if is_wide else values + scores)])
     scored = [*titles, "epoch", "status"]
     return TextTable(
-        name="ranking",
         title="Ranking",
         columns=["configuration", *(scored + names if is_wide else names + scored)],
         rows=cells,
@@ -268,7 +267,6 @@ def held_out_table(selection: Selection) -> TextTable:
             interval = task.bounds_text(scores.intervals[name])
             rows.append([task.title, scores.time, f"{task.value_of(score):.3f}", interval, shown])
     return TextTable(
-        name="held-out-scores",
         title="Scores on held-out rows",
         columns=["task", "scored at", "held out", "95 % interval", "expected"],
         rows=rows,

@@ -127,9 +127,9 @@ def with_records(folder: Path, records: Sequence[TrialRecord]) -> Sweep:
 
 
 def shown_names(blocks: Iterable[Block], kinds: Any = (go.Figure, TextTable)) -> list[str]:
-    """The names of the figures and tables of a section."""
+    """The names of the figures, and the titles of the tables, of a section."""
     shown = [block for block in unfolded(blocks) if isinstance(block, kinds)]
-    return [block.name if isinstance(block, TextTable) else block.layout.meta["name"] for block in shown]
+    return [block.title if isinstance(block, TextTable) else block.layout.meta["name"] for block in shown]
 
 
 def figure_named(name: str, blocks: Iterable[Block]) -> go.Figure:

@@ -69,19 +69,19 @@ def test_overall_score_that_is_not_that_of_its_columns_is_marked() -> None:
 def test_recomputed_overall_score_is_marked_everywhere(recorded_sweep: Sweep) -> None:
     (table,) = read_published(recorded_sweep.info)
     without = replace(table, rows=tuple(replace(row, overall=None) for row in table.rows[:1]) + table.rows[1:])
-    shown = comparison_table(recorded_sweep, without, 1)
+    shown = comparison_table(recorded_sweep, without)
     cells = [row[shown.columns.index("overall published")] for row in shown.rows]
     assert cells[0].endswith(" (recomputed)")
     assert not any("recomputed" in cell for cell in cells[1:])
     assert "recomputed" in shown.caption
-    assert "recomputed" not in comparison_table(recorded_sweep, table, 1).caption
+    assert "recomputed" not in comparison_table(recorded_sweep, table).caption
 
 
 @pytest.mark.parametrize("epoch", [7, None])
 def test_published_epochs_have_a_column_where_some_are_printed(epoch: int | None, recorded_sweep: Sweep) -> None:
     (table,) = read_published(recorded_sweep.info)
     rows = [replace(row, epoch=epoch if number == 1 else None) for number, row in enumerate(table.rows)]
-    shown = comparison_table(recorded_sweep, replace(table, rows=tuple(rows)), 1)
+    shown = comparison_table(recorded_sweep, replace(table, rows=tuple(rows)))
     cells = [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
     assert cells[1]["epoch here"] == epoch_cell(next(row for row in recorded_sweep.ranked if row.number == 1))
     assert [row.get("epoch published") for row in cells[:2]] == ([None, None] if epoch is None else ["", "7"])

@@ -58,7 +58,7 @@ def test_every_text_is_escaped() -> None:
     figure = figure_of("c", HOSTILE, HOSTILE, [Panel(HOSTILE, axis(categories=[HOSTILE]), axis(HOSTILE), traces)])
     blocks = (
         Text(paragraphs=[HOSTILE], is_lead=True),
-        TextTable(name="t", title=HOSTILE, columns=[HOSTILE], rows=[[HOSTILE]] * 3, caption=HOSTILE, num_shown=1),
+        TextTable(title=HOSTILE, columns=[HOSTILE], rows=[[HOSTILE]] * 3, caption=HOSTILE, num_shown=1),
         Findings(found=[Finding(level="problem", what=HOSTILE, advice=HOSTILE)], nothing=""),
         Findings(found=[], nothing=HOSTILE),
         Listing(title=HOSTILE, text=HOSTILE),
@@ -83,7 +83,7 @@ def test_numbers_that_are_not_finite_are_null() -> None:
 
 def test_table_shows_the_first_rows_and_folds_the_others_with_their_marks() -> None:
     rows = [["first"], ["second"], ["third"]]
-    table = TextTable(name="t", title="t", columns=["x"], rows=rows, num_shown=1, marked=frozenset({2}))
+    table = TextTable(title="t", columns=["x"], rows=rows, num_shown=1, marked=frozenset({2}))
     shown, folded = page_of(table).split("<details>")
     rows_in = [re.findall(r"<tr( class=\"marked\")?>\s*<th scope=\"row\">(\w+)", part) for part in (shown, folded)]
     assert rows_in == [[("", "first")], [("", "second"), (' class="marked"', "third")]]
@@ -93,7 +93,7 @@ def test_table_shows_the_first_rows_and_folds_the_others_with_their_marks() -> N
 def test_cells_of_wide_tables_name_their_columns_on_a_narrow_screen() -> None:
     for number, is_wide in ((MOST_COLUMNS, False), (MOST_COLUMNS + 1, True)):
         columns = [f"c{place}" for place in range(number)]
-        page = page_of(TextTable(name="t", title="t", columns=columns, rows=[columns]))
+        page = page_of(TextTable(title="t", columns=columns, rows=[columns]))
         assert page.count("data-column=") == number * is_wide
         assert ('class="wide"' in page) is is_wide
 
@@ -103,7 +103,7 @@ def test_command_stands_in_a_box_below_its_sentence() -> None:
 
 
 def test_headings_of_blocks_are_below_that_of_their_section() -> None:
-    table = TextTable(name="t", title="Table", columns=["x"], rows=[["1"]])
+    table = TextTable(title="Table", columns=["x"], rows=[["1"]])
     blocks = (table, Listing(title="Listing", text="x"), figure_with(series([1.0], [2.0])))
     sections = [Section(name="one", title="One", blocks=[]), Section(name="two", title="Two", blocks=blocks)]
     page = without_plotly(render_page(Page(title="T", subtitle="S", sections=sections)))

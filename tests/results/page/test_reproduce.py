@@ -46,4 +46,4 @@ def test_record_without_any_of_it_is_shown_too(recorded_sweep: Sweep) -> None:
     first, *others = reproduction_blocks(replace(recorded_sweep, info={"name": "old"}))
     assert isinstance(first, Listing)
     assert first.text == "not recorded"
-    assert not any(isinstance(block, TextTable) and block.name == "data" for block in others)
+    assert not any(isinstance(block, TextTable) and block.title == "Data" for block in others)

@@ -58,12 +58,12 @@ def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
     names = names_of(sweep, selection=selection_of_two(sweep))
     assert list(names) == list(SECTIONS)
-    assert names["effects"] == ["effects-smart-weight", "scores-smart-weight", "ranking"]
+    assert names["effects"] == ["effects-smart-weight", "scores-smart-weight", "Ranking"]
     assert names["training"] == ["learning-curves", "losses", "penalties"]
     assert {"confusion-sst", "reliability-qqp", "scatter-sts"} <= set(names["predictions"])
-    assert names["ensembles"] == ["selection-methods", "members"]
-    assert names["published"][0] == "published-1"
-    assert names["reproduce"] == ["provenance", "data"]
+    assert names["ensembles"] == ["selection-methods", "Members of the ensembles"]
+    assert names["published"][0] == "BERT and Beyond, table 6"
+    assert names["reproduce"] == ["Made with", "Data"]
 
 
 def test_sweep_that_has_just_begun_says_so_everywhere(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_sweep_that_has_just_begun_says_so_everywhere(tmp_path: Path) -> None:
 def test_one_trial_has_a_page(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1, num_epochs=1)
     names = names_of(sweep)
-    assert names["effects"] == ["ranking"]
+    assert names["effects"] == ["Ranking"]
     assert "learning-curves" in names["training"]
     assert "confusion-sst" in names["predictions"]
     assert ranking_block(sweep).marked == frozenset(), "what may be the best is not known"
@@ -113,8 +113,8 @@ def test_records_of_another_version_leave_the_rest(recorded_sweep: Sweep) -> Non
     assert shown_names(blocks_of("training", old))[0] == "learning-curves"
     records = tuple(replace(record, config='{"of": "another version"}') for record in recorded_sweep.records)
     names = shown_names(blocks_of("published", replace(recorded_sweep, records=records)))
-    assert names[0] == "published-1"
-    assert "published-setting-1" not in names  # names the configuration's batch sizes
+    assert "BERT and Beyond, table 6" in names
+    assert "What differs" not in names  # it has the configuration's batch sizes
 
 
 def test_one_bad_figure_leaves_the_others(recorded_sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_one_bad_figure_leaves_the_others(recorded_sweep: Sweep, monkeypatch: py
     monkeypatch.setattr("results.figures.effects.forest_plots", fail)
     monkeypatch.setattr("results.figures.curves.losses", fail)
     effects, training = (blocks_of(name, recorded_sweep) for name in ("effects", "training"))
-    assert shown_names(effects) == ["scores-smart-weight", "ranking"]
+    assert shown_names(effects) == ["scores-smart-weight", "Ranking"]
     assert texts_of(effects).splitlines()[-1] == "Effects could not be made: broken."
     assert texts_of(training) == "Losses could not be made: broken."
     assert "learning-curves" in shown_names(training)
@@ -172,7 +172,7 @@ def test_errors_are_folded_with_their_texts_where_these_are_read(recorded_sweep:
     read = blocks_of("predictions", recorded_sweep, read_texts=lambda _, ids: [("text",)] * len(ids))
     folds = [block for block in read if isinstance(block, Fold)]
     assert [fold.title for fold in folds] == [f"Errors on {task.title} with their texts" for task in TASKS.values()]
-    assert shown_names(folds[0].blocks) == ["error-texts-sst"]
+    assert shown_names(folds[0].blocks) == ["SST: errors with their texts"]
 
 
 def test_held_out_scores_stand_beside_the_expected_ones() -> None:
