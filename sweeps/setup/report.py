@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 
 from mtlib.config.schema import to_dict
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, named_entries
 from mtlib.data.tables import Table
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.command_line import counted
@@ -52,7 +52,7 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         f"Encoder{'s' * (len(names) > 1)}: {', '.join(names)}",
         *wrapped([describe_base(space)], output_width()),
         f"Files: {options.folder}",
-        *wrapped(inputs.notes, output_width()),
+        *wrapped([*inputs.notes, *describe_unused_methods(space)], output_width()),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
     held_out = describe_held_out(options.hold_out, inputs.held_out)
@@ -71,6 +71,19 @@ def describe_base(space: SearchSpace) -> str:
             text += f" (none of the values: differences are from the first, {first})"
         parts.append(text)
     return f"Base configuration: {', '.join(parts)}"
+
+
+def describe_unused_methods(space: SearchSpace) -> list[str]:
+    """Returns a line that names the user's own methods that no trial uses; empty where each is used."""
+    metrics = {("metrics", task.metric) for task in space.base.data.tasks.values()}
+    used = metrics.union(*map(named_entries, space.configs))
+    unused = [
+        f"{name} ({file.name})"
+        for (table, name), file in space.base.methods.origins.items()
+        if (table, name) not in used
+    ]
+    how = "--set, --vary or the space names a method that is to be used"
+    return [f"Used by no trial: {', '.join(unused)}; {how}."] if unused else []
 
 
 def describe_held_out(share: float, tables: Mapping[str, Table]) -> list[str]:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from mtlib.config.methods import read_methods
 from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, with_methods
 from mtlib.data.load import read_held_out
 from mtlib.model.encoder import PretrainedEncoder
-from search_spaces.domain import Choice, Condition, Float, Int
+from search_spaces.domain import Choice, Condition, Float, Int, SearchKey
 from search_spaces.space import SearchSpace, load_space
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.precision import with_precision
@@ -23,6 +24,7 @@ from sweeps.setup.report import (
     describe_sweep,
     describe_total,
     describe_trials,
+    describe_unused_methods,
     max_concurrent,
     steps_of_each,
 )
@@ -172,6 +174,27 @@ def test_train_rows_without_held_out_ones_are_counted_by_task(
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
     lines = describe_sweep(options(hold_out=0.2), dataclasses.replace(inputs, held_out=held, left_out=("a",)))
     assert lines[-2:] == ["Held out for a last score, 0.2 of train: sst 6, qqp 14, sts 4 rows.", "Left out: a."]
+
+
+OWN_LOSSES = """
+from mtlib.config.losses import Loss
+
+def loss(outputs, batch):
+    raise NotImplementedError
+
+LOSSES = {name: Loss(title=name, description="", functions={"classes": loss}) for name in ("mine", "other")}
+"""
+
+
+def test_own_methods_that_no_trial_uses_are_named(inputs: SweepInputs, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN_LOSSES)
+    base = with_methods(inputs.space.base, read_methods([tmp_path / "own.py"]))
+    grid: dict[SearchKey, tuple[Any, ...]] = {"tasks.sst.loss": ("cross_entropy", "mine")}
+    space = dataclasses.replace(inputs.space, base=base, grid=grid, published=())
+    (line,) = describe_unused_methods(space)
+    assert line.startswith("Used by no trial: other (own.py); ")
+    assert describe_unused_methods(inputs.space) == []
+    assert describe_unused_methods(dataclasses.replace(space, grid={"tasks.sst.loss": ("mine", "other")})) == []
 
 
 def test_unusable_rows_are_counted_and_ten_named() -> None:
