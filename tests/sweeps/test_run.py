@@ -322,7 +322,6 @@ def test_finished_sweep_is_reported_and_ranked_without_ray(
     assert "All 7 trials have ended: nothing is left to do" in printed.out
     assert f"Trials in {interrupted.folder}: " in printed.out
     assert f"Files: {interrupted.folder}" in printed.out
-    assert "# what is left" not in printed.out
     assert printed.err == ("1 of 7 trials failed.\n" if code else "")
     assert interrupted.plans == [], "no Ray was opened"
     assert [record.status for record in read_trials(interrupted.folder)] == [status, *["complete"] * 6]
