@@ -1,5 +1,6 @@
-"""Labels of rows from their cells, and columns of 0 and 1."""
+"""Labels of rows from their cells, and columns of 0 and 1 in every format."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,8 +33,8 @@ TASK_FILE = """
 kind = "multilabel"
 texts = ["text"]
 label = ["toxic", "insult", "threat"]
-train = "train.csv"
-dev = "dev.csv"
+train = "train.{suffix}"
+dev = "dev.{suffix}"
 """
 
 
@@ -54,13 +55,20 @@ def test_an_indicator_is_0_or_1_in_any_spelling() -> None:
         assert message == f"f.csv:7: column threat must be 0 or 1, got {wrong}"
 
 
-def test_columns_of_0_and_1_are_several_labels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_columns_of_0_and_1_are_several_labels(suffix: str, tmp_path: Path) -> None:
     labels = np.array([[0, 0, 1], [1, 1, 0], [0, 0, 0]])
     table = pd.DataFrame({"text": ["a", "b", "c"], **dict(zip(COLUMNS, labels.T, strict=True)), "other": 5})
     table = table[["insult", "text", "other", "threat", "toxic"]]
     for split in ("train", "dev"):
-        table.to_csv(tmp_path / f"{split}.csv", index=False)
-    (tmp_path / "tasks.toml").write_text(TASK_FILE)
+        path = tmp_path / f"{split}.{suffix}"
+        if suffix == "parquet":
+            table.to_parquet(path)
+        elif suffix == "jsonl":
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.astype(object).to_dict("records")))
+        else:
+            table.to_csv(path, sep="\t" if suffix == "tsv" else ",", index=False)
+    (tmp_path / "tasks.toml").write_text(TASK_FILE.format(suffix=suffix))
     task = find_tasks(tmp_path)["tone"]
     assert (task.class_names, task.num_logits) == (COLUMNS, 3)
     found = read_data(config_of(find_tasks(tmp_path)), tmp_path)["tone", "train"]
@@ -68,7 +76,7 @@ def test_columns_of_0_and_1_are_several_labels(tmp_path: Path) -> None:
 
 
 def test_a_row_with_a_blank_indicator_is_skipped_and_named(tmp_path: Path) -> None:
-    (tmp_path / "tasks.toml").write_text(TASK_FILE)
+    (tmp_path / "tasks.toml").write_text(TASK_FILE.format(suffix="csv"))
     for split in ("train", "dev"):
         (tmp_path / f"{split}.csv").write_text("text,toxic,insult,threat\na,1,,0\nb,0,0,0\n")
     found = read_data(config_of(find_tasks(tmp_path)), tmp_path)["tone", "dev"]
