@@ -4,6 +4,7 @@ The device `meta` stands for a GPU: it refuses operands of another device, and t
 """
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +27,16 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
 from mtlib.training.weight_average import averaged_copy, update_average
+from search_spaces.presets import bert_and_beyond, general, my_pal_bert, triple_threat, tuning_up_bert
 
 GPU = torch.device("meta")
+PRESETS: dict[str, Callable[[], TrialConfig]] = {
+    "bert_and_beyond": bert_and_beyond,
+    "triple_threat": triple_threat,
+    "tuning_up_bert": tuning_up_bert,
+    "my_pal_bert": my_pal_bert,
+    "general": lambda: general(TASKS),
+}
 ALL = "sst,qqp,sts"
 TAUGHT = {
     f"data.sources.taught_{name}.{key}": value
@@ -103,11 +112,25 @@ def take_fake_step(config: TrialConfig, encoder: PretrainedEncoder, corpus: Corp
         update_average(averaged_copy(objective.model), objective.model, 0.5)
 
 
+def tiny(config: TrialConfig) -> TrialConfig:
+    """A preset with the tiny encoder's name and layers."""
+    layers = {f"tasks.{task}.chosen_layers": [0] for task in config.active_tasks if config.tasks[task].chosen_layers}
+    pals = {"pals.size": 8, "pals.num_heads": 2} if config.pals.size else {}
+    return config.override({"encoder.name": "tiny", "encoder.max_length": 32, **layers, **pals})
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_mixes_no_devices_and_reads_nothing(
     case: str, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, tiny_corpus: Corpus
 ) -> None:
     take_fake_step(tiny_config.override({"smart.weight": 0, **CASES[case]}), tiny_encoder, tiny_corpus)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_step_of_each_preset_mixes_no_devices_and_reads_nothing(
+    name: str, tiny_encoder: PretrainedEncoder, tiny_corpus: Corpus
+) -> None:
+    take_fake_step(tiny(PRESETS[name]()), tiny_encoder, tiny_corpus)
 
 
 def test_gradients_are_combined_with_one_read(

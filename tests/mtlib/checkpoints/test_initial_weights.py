@@ -13,14 +13,15 @@ from transformers import AutoModel
 
 from mtlib.checkpoints.best_weights import keep_best, weights_file
 from mtlib.checkpoints.initial_weights import ENCODER_FILE, TASKS_FILE, load_start, read_starting_weights
-from mtlib.checkpoints.state import StateFolder
+from mtlib.checkpoints.state import StateFolder, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.adapters import without_adapter
 from mtlib.model.encoder import PretrainedEncoder, digest_of
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
-from mtlib.train import prepare_run
+from mtlib.train import prepare_run, train
+from mtlib.training.step import Interrupted
 from tests.mtlib.checkpoints.kept_files import flip
 from tests.one_line_error import one_line_error
 
@@ -208,6 +209,25 @@ def test_a_run_and_its_mean_teacher_start_from_the_weights(
     assert run.teacher is not None
     for model in (run.model, run.teacher):
         assert_equal(model.state_dict(), trained, part(trained, True))
+
+
+def test_a_state_with_other_starting_weights_is_not_resumed(
+    tmp_path: Path,
+    model_folder: Path,
+    tiny_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+) -> None:
+    config = tiny_config.override({"encoder.start_from": str(model_folder)})
+    states, start = StateFolder(path=tmp_path / "states", checkpoint_steps=1), read_starting_weights(config.encoder)
+    for step in (2, 3):  # of the same weights it is
+        with pytest.raises(Interrupted):
+            train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda now: now.step < step, start=start)  # noqa: B023
+        assert saved_states(states)[0].startswith(f"state-{step:09d}")
+    weights = load_file(model_folder / ENCODER_FILE)
+    save_file({name: weight + 1 for name, weight in weights.items()}, model_folder / ENCODER_FILE)
+    with pytest.raises(ValueError, match="a saved state must be of the same starting weights, "):
+        train(config, tiny_corpus, tiny_encoder, states=states, start=read_starting_weights(config.encoder))
 
 
 def test_heads_after_start_from_use_another_stream(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:

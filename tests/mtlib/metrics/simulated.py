@@ -15,12 +15,14 @@ CASES = tuple(
 """Each metric, and whether it is one of several labels."""
 
 
-def draw(name: str, num_rows: int, *, several: bool = False, num_models: int = 3) -> tuple[Floats, Floats]:
+def draw(
+    name: str, num_rows: int, *, several: bool = False, num_models: int = 3, seed: int = 0
+) -> tuple[Floats, Floats]:
     """Values of models of some skill, (models, rows), with ties, and unbalanced labels, (rows,).
 
     Of several labels both have a further dimension.
     """
-    stream, metric = np.random.default_rng(0), METRICS[name]
+    stream, metric = np.random.default_rng(seed), METRICS[name]
     if several:
         known = (stream.random((num_rows, NUM_LABELS)) < [0.2, 0.3, 0.6]).astype(np.float64)
         shown = np.round(known + stream.normal(0, 1, (num_models, num_rows, NUM_LABELS)), 1)

@@ -62,6 +62,18 @@ def test_influences_are_derivatives_of_the_score_by_the_weight_of_an_example(nam
 
 
 @each_case
+def test_influences_give_the_standard_error_over_samples(name: str, several: bool) -> None:
+    num_samples, num_rows = 600, 200
+    scores, errors = [], []
+    for seed in range(num_samples):
+        values, labels = draw(name, num_rows, several=several, num_models=1, seed=seed)
+        scores.append(METRICS[name].scores(values, labels)[0, 0])
+        errors.append(np.sqrt((METRICS[name].influences(values, labels)[0] ** 2).mean() / num_rows))
+    # The standard deviation of 600 scores has a standard error of 3 %.
+    assert np.std(scores) == pytest.approx(np.mean(errors), rel=0.09)
+
+
+@each_case
 def test_a_single_example_and_equal_ones_can_be_scored(name: str, several: bool) -> None:
     metric = METRICS[name]
     for values, labels in (

@@ -20,7 +20,7 @@ from sweeps.reuse.finished_trials import TrialFolder
 from sweeps.reuse.stage_store import find_stage, has_stage, remove_stage, stage_files
 from sweeps.reuse.starting_point import StartingPoint, truncate_trial
 from tests.killed import Killed
-from tests.sweeps.reuse.finished_trials import begin, damage_epoch, finish, reused_work
+from tests.sweeps.reuse.finished_trials import begin, damage_epoch, finish, register, reused_work
 from tests.sweeps.reuse.trained_trials import (
     TrialFiles,
     TrialStorage,
@@ -160,18 +160,25 @@ def damaged_states(folder: TrialFolder) -> dict[str, Any]:
     return {}
 
 
+def damaged_epoch(folder: TrialFolder) -> dict[str, Any]:
+    damage_epoch(folder, 1)
+    return {}
+
+
 def missing_epoch(folder: TrialFolder) -> dict[str, Any]:
     delete_file(folder.own, "epochs/0001.parquet")
     return {}
 
 
-@pytest.mark.parametrize("change", [other_configuration, damaged_states, missing_epoch])
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("change", [other_configuration, damaged_states, damaged_epoch, missing_epoch])
 def test_unusable_state_is_set_aside_and_kept(
     storage: TrialStorage,
     change: Callable[[TrialFolder], dict[str, Any]],
+    shares: bool,
     uninterrupted: Uninterrupted,
 ) -> None:
-    folder = storage.trial_folder()
+    folder = storage.trial_folder(shares=shares)
     train_trial(storage.load_trial(), folder, until_epoch=2)
     content = tensors_of(folder, saved_states(folder.states))
     trial = storage.load_trial(**change(folder))
@@ -209,6 +216,19 @@ def test_state_whose_best_weights_are_damaged_is_not_used(storage: TrialStorage,
     assert_same(read_trial_files(folder), uninterrupted(storage, trial))
 
 
+def test_previous_state_is_used_where_the_newest_is_damaged(
+    storage: TrialStorage, uninterrupted: Uninterrupted
+) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    train_trial(trial, folder, until_epoch=2)
+    newest, before = saved_states(folder.states)
+    write_bytes(folder.states.root, f"{newest}/state.json", b"{")
+    assert begin(trial, folder).epochs == 1
+    assert (saved_states(folder.states), len(asides(folder))) == ([before], 1)
+    train_trial(trial, folder)
+    assert_same(read_trial_files(folder), uninterrupted(storage, trial))
+
+
 def test_truncated_trial_keeps_the_weights_of_its_remaining_epochs(trained: TrialStorage) -> None:
     folder = trained.trial_folder("first/0000-r0")
     before = read_trial_files(folder)
@@ -219,6 +239,9 @@ def test_truncated_trial_keeps_the_weights_of_its_remaining_epochs(trained: Tria
     left = {info.path for info in list_files(folder.states.root, "weights") if info.path != CHECKSUMS_FILE}
     assert left == set(map(weights_file, after.best.values()))
     assert saved_states(folder.states) == []
+
+
+# Whole trials.
 
 
 # Kills and full disks.
@@ -259,6 +282,18 @@ def test_kill_while_reusing_a_stage_loses_nothing(
         assert train_trial(trial, folder)[0] == 5
         assert_same(read_trial_files(folder), uninterrupted(trained, trial))
     assert number > 2
+
+
+def test_kill_before_the_starting_point_is_on_record_keeps_what_is_reused(
+    trained: TrialStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0003-r0")
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.sweeps.reuse.finished_trials.write_start", lambda *_arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            begin(trial, folder)
+    assert begin(trial, folder).epochs == 1
+    assert reused_work(folder) == (4, 1.5, None)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -313,6 +348,9 @@ def test_stage_that_is_evicted_while_it_is_copied_leaves_the_trial_its_own_work(
     assert_same(read_trial_files(folder), uninterrupted(trained, trial))
 
 
+# In a bucket.
+
+
 def test_epochs_that_cannot_be_fetched_stay(
     storage: TrialStorage, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,3 +372,26 @@ def test_epochs_that_cannot_be_fetched_stay(
         with pytest.raises(OSError, match="NETWORK_CONNECTION"):
             begin(trial, folder)
     assert is_own(begin(trial, folder), 2)
+
+
+def test_trials_in_a_bucket_are_reused_and_resumed_as_on_a_disk(
+    storage: TrialStorage, bucket: str, uninterrupted: Uninterrupted
+) -> None:
+    there = replace(storage, uri=bucket)
+    trial, first = there.load_trial(), there.trial_folder("first/0000-r0")
+    train_trial(trial, first, stores=True)
+    register(first, trial.cuts[-1])
+    again = there.trial_folder("second/0000-r0")
+    assert (begin(trial, again).is_finished, reused_work(again)[2]) == (True, "first/0000-r0")
+    other, folder = there.load_trial(tasks__sst__batch_size=4), there.trial_folder("second/0001-r0")
+    assert (begin(other, folder).epochs, reused_work(folder)) == (1, (4, 1.5, None))
+    train_trial(other, folder, until_epoch=2)
+    assert begin(other, folder).epochs == 2
+    assert train_trial(other, folder)[0] == 9
+    for config, own in ((trial, first), (trial, again), (other, folder)):
+        assert_same(read_trial_files(own), uninterrupted(storage, config))
+    damage_epoch(first)
+    damage_epoch(again)
+    last = there.trial_folder("third/0000-r0")
+    assert (begin(trial, last).epochs, reused_work(last)[2]) == (3, None), "a stage of the store"
+    assert_same(read_trial_files(last), uninterrupted(storage, trial))

@@ -51,13 +51,15 @@ class TrialStorage:
         dotted = {key.replace("__", "."): value for key, value in changes.items()}
         return load_from_files(self.base.override(dotted), self.data, self.path / ".cache", describe_environment(CPU))
 
-    def trial_folder(self, name: str = "sweep/0000-r0", *, shares: bool = True) -> TrialFolder:
+    def trial_folder(
+        self, name: str = "sweep/0000-r0", *, shares: bool = True, keep_bytes: int = 10**12
+    ) -> TrialFolder:
         """Folder of the trial `sweep/trial`; creates the sweep's folder."""
         sweep, trial = name.split("/")
         place = self.uri or str(self.path)
         folder, shared = join_location(place, sweep), join_location(place, ".cache")
         make_folder(folder)
-        store = StageStore(folder=join_location(shared, STORE_FOLDER), keep_bytes=10**12)
+        store = StageStore(folder=join_location(shared, STORE_FOLDER), keep_bytes=keep_bytes)
         return TrialFolder(
             sweep_folder=folder,
             trial_id=trial,

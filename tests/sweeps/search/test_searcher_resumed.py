@@ -13,7 +13,7 @@ from results.records.trials import COMPLETED, TrialRecord
 from search_spaces.domain import Float
 from sweeps.options import SweepPlan
 from sweeps.search.study import NUMBER_ATTRIBUTE
-from sweeps.search.trial import Trial
+from sweeps.search.trial import Trial, make_trial
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.search.test_searcher import Run, record_of
@@ -81,6 +81,55 @@ def test_resumed_search_goes_on_as_an_undisturbed_one(make_plan: MakePlan, searc
         assert (own.intermediate_values, own.user_attrs) == (other.intermediate_values, other.user_attrs)
     assert resumed.suggest() == "0014-r0"
     assert resumed.announced[-1] == whole.announced[-1]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "left", "counted"),
+    [
+        (["queued"], [0, 1, 2], [0, 1, 2]),
+        (["complete"], [1, 2], [0, 1, 2]),
+        (["complete", "queued", "complete"], [1], [0, 1, 2]),
+        (["complete", "failed"], [2], [0, 2]),
+        (["complete", "reused", "failed"], [], [0, 1]),
+        (["pruned"], [], []),
+        (["failed"], [], []),
+    ],
+)
+@both
+def test_missing_replicates_follow_and_the_mean_is_over_all(
+    make_plan: MakePlan, make: MakeSearch, statuses: list[str], left: list[int], counted: list[int]
+) -> None:
+    plan, bests = make(make_plan, replicates=3), (0.1, 0.3, 0.8)
+    specs = [make_trial(plan.space, 0, again, {"smart.weight": 0.0}) for again in range(3)]
+    known = [
+        record_of(plan, spec, status, best if status in COMPLETED else None)
+        for spec, status, best in zip(specs, statuses, bests, strict=False)
+    ]
+    run = Run(plan, known=known, history={"0000-r0": [(1, 0.05), (2, 0.1)]})
+    for again in left:
+        assert run.suggest() == f"0000-r{again}"
+        run.end(2, bests[again])
+    trial = run.trials[0]
+    assert trial.state.name == ("COMPLETE" if counted else STATES[statuses[0]])
+    mean = sum(bests[again] for again in counted) / max(1, len(counted))
+    assert trial.value == (pytest.approx(mean) if counted else trial.value)
+    if statuses != ["queued"]:
+        assert trial.intermediate_values == {1: 0.05, 2: 0.1}, "of the first training, which is not repeated"
+    assert len(run.trials) == 1
+    assert run.suggest() == "0001-r0"
+
+
+def test_replicate_on_record_is_trained_though_the_first_fails_after_the_resume(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=3, scheduler="none", grid={"smart.weight": (1.0,)})
+    first = Run(plan, max_live=2)
+    assert [first.suggest(), first.suggest()] == ["0000-r0", "0000-r1"]
+    run = Run(plan, known=[record_of(plan, spec, "interrupted") for spec in first.announced])
+    assert run.suggest() == "0000-r0"
+    run.fail()
+    assert run.suggest() == "0000-r1"
+    run.end(1, 0.7)
+    assert run.suggest() == Searcher.FINISHED
+    assert (run.states(), run.trials[0].value) == (["COMPLETE"], 0.7)
 
 
 @dataclass

@@ -1,14 +1,16 @@
 """GLUE's nine tasks by the file that the package holds, on small files of GLUE's exact format."""
 
+import dataclasses
 import tomllib
 from pathlib import Path
 
+import datasets
 import pytest
 
-from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks
+from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks, read_task_file
 from mtlib.data.__main__ import config_of, main
 from mtlib.data.load import read_data
-from mtlib.tasks import Task
+from mtlib.tasks import Task, TaskFiles
 
 PARSES = "( a )\t( b )\t(ROOT a)\t(ROOT b)"
 MNLI_COLUMNS = (
@@ -62,6 +64,17 @@ FILES: dict[str, list[str]] = {
     "WNLI/train.tsv": ["index\tsentence1\tsentence2\tlabel", "0\tI stuck a pin.\tThe pin had a hole.\t1"],
     "WNLI/dev.tsv": ["index\tsentence1\tsentence2\tlabel", "0\tThe drain is clogged.\tIt has hair.\t0"],
 }  # fmt: skip
+
+LABELS = {  # in files, and under these names and numbers in the data set nyu-mll/glue
+    "cola": {"0": "unacceptable", "1": "acceptable"},
+    "sst2": {"0": "negative", "1": "positive"},
+    "mrpc": {"0": "not_equivalent", "1": "equivalent"},
+    "qqp": {"0": "not_duplicate", "1": "duplicate"},
+    "mnli": {name: name for name in ("entailment", "neutral", "contradiction")},
+    "qnli": {name: name for name in ("entailment", "not_entailment")},
+    "rte": {name: name for name in ("entailment", "not_entailment")},
+    "wnli": {"0": "not_entailment", "1": "entailment"},
+}
 
 
 @pytest.fixture
@@ -119,3 +132,17 @@ def test_every_file_is_read_as_glue_means_it(glue: Path, tasks: dict[str, Task])
         "QQP/train.tsv:3: question2 and is_duplicate are blank",
         "QQP/train.tsv:4: question1 and question2 and is_duplicate are blank",
     )
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_files_and_the_data_set_give_a_label_the_same_number(name: str, tmp_path: Path) -> None:
+    task, cells = read_task_file(GLUE_FILE)[name], LABELS[name]
+    rows = {column: [f"{column} {label}" for label in cells] for column in task.text_columns}
+    datasets.Dataset.from_dict({**rows, task.label_column: list(cells)}).to_csv(tmp_path / "rows.csv")
+    data = datasets.Dataset.from_dict({**rows, task.label_column: list(range(len(cells)))})
+    names = datasets.ClassLabel(names=list(cells.values()))
+    data.cast_column(task.label_column, names).save_to_disk(tmp_path / "saved")
+    for train, dev in (("rows.csv", "rows.csv"), ("hf://saved", "hf://saved:train")):
+        own = dataclasses.replace(task, files=TaskFiles(train=train, dev=dev))
+        table = read_data(config_of({name: own}), tmp_path)[name, "train"]
+        assert table.labels.tolist() == list(range(len(cells))), train
