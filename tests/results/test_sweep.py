@@ -72,6 +72,11 @@ def test_name_is_that_of_a_sweep_in_the_default_storage(sweep_folder: Path, monk
     assert len(load_sweep(sweep_folder.name).trials) == 3
 
 
+def test_sweep_has_the_name_that_is_recorded_or_that_of_its_folder(recorded_sweep: Sweep) -> None:
+    assert replace(recorded_sweep, info={"name": "given"}).name == "given"
+    assert replace(recorded_sweep, info={}).name == Path(recorded_sweep.path).name
+
+
 def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:
     stop_last_trial(sweep_folder, "complete")
     assert load_sweep(sweep_folder).stopped_at is None

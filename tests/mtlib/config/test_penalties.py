@@ -69,3 +69,15 @@ def test_the_decay_changes_only_with_a_different_late_decay() -> None:
         own = ProximalConfig(late_decay=late)
         assert own.decay_changes == changes == PENALTIES["proximal"].length_counts(own)
         assert PENALTIES["proximal"].inert(own) == (() if changes else ("late_decay", "early_fraction"))
+
+
+TAUGHT = {"task": "sst", "role": "augment", "path": "t.parquet", "teacher_columns": [f"logit_{n}" for n in range(5)]}
+
+
+def test_a_taught_task_has_a_teacher_and_a_teacher_its_task() -> None:
+    source = {f"data.sources.taught.{key}": value for key, value in TAUGHT.items()}
+    term = {"distillation.weight": 1.0, "distillation.tasks": ["sst"]}
+    assert "must each have a source in data.sources with teacher_columns, got sst" in override_error(term, PENALIZED)
+    assert PENALIZED.override({**term, **source}).distillation.tasks == ("sst",)
+    for without in ({}, {**term, "distillation.weight": 0.0}, {**term, "distillation.tasks": []}):
+        assert override_error({**without, **source}, PENALIZED).startswith("distillation.tasks must ")

@@ -166,3 +166,10 @@ def test_only_settings_and_data_of_trained_tasks_count(changes: dict[str, Any], 
     changed = SST_ALONE.override(changes)
     assert changed != SST_ALONE
     assert (changed.content_hash != SST_ALONE.content_hash) == counts
+
+
+def test_an_encoder_beside_an_adapter_is_frozen_unless_it_starts_from_other_weights() -> None:
+    assert not BASE.has_frozen_encoder
+    adapted = BASE.override({"adapter.method": "lora"})
+    assert adapted.has_frozen_encoder
+    assert not adapted.override({"encoder.start_from": "weights"}).has_frozen_encoder

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from mtlib.data.file_readers import Format
-from results.inference.readers import TextRow, find_format, open_input, read_texts
+from results.inference.readers import TextRow, find_format, name_input, open_input, read_texts
 from tests.mtlib.data.test_file_readers import PARTS, random_frame
 from tests.one_line_error import one_line_error
 
@@ -131,3 +131,7 @@ def test_parquet_is_read_like_other_tables_but_not_through_a_pipe(tmp_path: Path
     with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor has no path
         message = one_line_error(lambda: list(read_texts(pipe, "standard input", "parquet", ("sentence",))))
     assert message == "--input must be a file where it is Parquet, got standard input"
+
+
+def test_an_input_is_named_by_its_file_or_as_what_it_is() -> None:
+    assert (name_input("-"), name_input("a/new.csv")) == ("standard input", "new.csv")

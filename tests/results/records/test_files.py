@@ -10,6 +10,7 @@ import pytest
 from mtlib.runtime.storage import PatientHandler, open_folder
 from results.records.files import (
     check_output,
+    check_version,
     find_sweep,
     read_json,
     read_parquet,
@@ -141,3 +142,11 @@ def test_a_sweep_is_found_by_its_path_or_its_name(tmp_path: Path, monkeypatch: p
         assert find_sweep(given) == given
     (tmp_path / "mine").mkdir()
     assert find_sweep("mine") == "mine"
+
+
+def test_a_file_of_another_version_names_what_to_do_about_it() -> None:
+    check_version({"schema_version": 2}, "a.json", "schema_version", 2)
+    line = one_line_error(check_version, {}, "a.json", "schema_version", 2, "make it again")
+    assert line == "a.json: schema version must be 2 (make it again), got none"
+    line = one_line_error(check_version, {"version": 1}, "a.json", "version", 2)
+    assert line == "a.json: version must be 2, got 1"

@@ -14,6 +14,7 @@ from results.records.trials import (
     damage_of_sweep_file,
     read_sweep,
     record_from_row,
+    require_trial,
     row_from_record,
     write_sweep,
 )
@@ -100,3 +101,9 @@ def test_best_trial_has_the_highest_score_and_has_not_failed(make_record: MakeRe
     assert best_trial([]) is None
     of_task = make_record(5, best={"sst": 0.4, "overall": 0.1})
     assert best_trial([high, of_task], "sst") == of_task
+
+
+def test_an_unknown_trial_is_refused_with_the_nearest_name() -> None:
+    require_trial("0001-r0", ["0000-r0", "0001-r0"])
+    assert one_line_error(require_trial, "0001-r", ["0000-r0", "0001-r0"]).startswith("unknown trial '0001-r'; did you")
+    assert one_line_error(require_trial, 1, ["0001-r0"]).endswith("got int")

@@ -23,7 +23,7 @@ from search_spaces.space import SearchSpace, encoder_names, grid_configs, load_s
 from search_spaces.space_source import space_source
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
-from sweeps.setup.inputs import SweepInputs, read_inputs, read_points
+from sweeps.setup.inputs import SweepInputs, find_methods, read_inputs, read_points, sets_searched
 from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 
@@ -446,3 +446,23 @@ def test_title_and_files_of_a_task_may_change_while_its_rows_are_the_same(begin:
     assert after.fingerprint == before.fingerprint
     task = after.space.base.task("spam")
     assert (task.title, task.files and task.files.train) == ("Junk", "renamed.jsonl")
+
+
+def test_a_mistake_in_a_selection_method_is_found_before_training(options: Options, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("SELECTION_METHODS = {'mine': 1}")
+    assert one_line_error(find_methods, options(methods=(str(path),))).startswith("mine.py: SELECTION_METHODS['mine']")
+
+
+@pytest.mark.parametrize(
+    ("searched", "is_hit"),
+    [
+        ("stages", False),
+        ("stages.1", True),
+        ("stages.1.epochs", True),
+        ("stages.1.order", False),
+        ("smart.weight", False),
+    ],
+)
+def test_a_key_of_all_stages_is_not_set_where_a_stage_is_searched(searched: str, is_hit: bool) -> None:
+    assert sets_searched("stages.*.epochs", searched) == is_hit
