@@ -42,18 +42,26 @@ PANEL_HEIGHT = 180
 ROW_HEIGHT = 26
 """Pixels of a category from top to bottom."""
 WIDTH = 1000
-"""Pixels of a figure for which gaps are chosen."""
+"""Pixels of a figure: of images, of print, and the least on a page. Gaps are chosen for it."""
 COLUMN_GAP = 70
-"""Pixels between two panels side by side, for the ticks and the title of an axis."""
-LETTER_WIDTH, MAX_LABEL = 6.5, 100
-"""Pixels of a letter, and of the longest label of a category beside which there are three panels in a row."""
+"""Pixels between two panels side by side, for the ticks and the title of an axis, besides labels of categories."""
 ROW_GAP = 90
 """Pixels between two rows of panels, for the title of an axis and of a panel."""
+LETTER_WIDTH = 6.5
+"""Pixels of a letter, on average."""
+MAX_LETTERS = 40
+"""Letters that are shown of a category and of a panel's title."""
+MAX_LEGEND_LETTERS = 120
+"""Letters that are shown of a name in the legend, which Plotly does not wrap."""
+NARROW_LABEL = 100
+"""Pixels of the longest label of a category with which three panels fit in a row."""
+SIGN_LETTERS = 8
+"""How many letters have the width of a sign in the legend."""
+LEGEND_LINE = 29
+"""Pixels of a line of the legend."""
 LEGEND_PLACE = {"x": 0, "y": 0, "yref": "container", "yanchor": "bottom"}
-LEGEND_LINE = 24
-"""Pixels of a line of the legend, of about two entries."""
 MARGINS = {"l": 60, "r": 20, "t": 90, "b": 60}
-"""Pixels around the panels; the legend is below."""
+"""Pixels around the panels, besides labels of categories on the left and the legend below."""
 NUM_TICKS = 8
 """About how many ticks an axis of whole numbers has."""
 AXIS_STYLE = {
@@ -86,26 +94,28 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
         name: letters, digits and hyphens.
         title: of the figure.
         caption: what is shown, and how to read it.
-        panels: two or three stand side by side.
+        panels: up to three stand side by side, two where labels of categories are long.
     """
     panels = [panel for panel in panels if any(map(has_points, panel.traces))]
-    label_width = LETTER_WIDTH * max(
-        (len(name) for panel in panels for name in panel.y.get("categoryarray", ())), default=0
-    )
-    num_columns = 2 if len(panels) == 4 or label_width > MAX_LABEL else 3
-    num_columns = max(1, min(len(panels), num_columns))
+    label_width = LETTER_WIDTH * max((num_letters(panel.y) for panel in panels), default=0)
+    num_columns = max(1, min(len(panels), 2 if len(panels) == 4 or label_width > NARROW_LABEL else 3))
     num_rows = max(1, math.ceil(len(panels) / num_columns))
+    left = MARGINS["l"] + label_width
+    plot_width = WIDTH - left - MARGINS["r"]
     row_height = max((panel_height(panel.y) for panel in panels), default=PANEL_HEIGHT)
     plot_height = num_rows * row_height + (num_rows - 1) * ROW_GAP
     shown = legend_traces(panels)
-    has_legend, bottom = bool(shown), MARGINS["b"] + LEGEND_LINE * math.ceil(len(shown) / 2)
+    has_legend = bool(shown)  # each name is taken out once it is drawn
+    letters = sum(len(name) + SIGN_LETTERS for name in shown)
+    bottom = MARGINS["b"] + LEGEND_LINE * math.ceil(letters * LETTER_WIDTH / plot_width)
     figure = make_subplots(
         rows=num_rows,
         cols=num_columns,
-        subplot_titles=[safe(panel.title) for panel in panels],
-        horizontal_spacing=(COLUMN_GAP + label_width) / WIDTH,
+        subplot_titles=[safe(shortened(panel.title)) for panel in panels],
+        horizontal_spacing=(COLUMN_GAP + label_width) / plot_width,
         vertical_spacing=ROW_GAP / plot_height,
     )
+    figure.update_annotations(font_size=14)  # the titles of panels
     for number, panel in enumerate(panels):
         cell = {"row": number // num_columns + 1, "col": number % num_columns + 1}
         for trace in filter(has_points, panel.traces):
@@ -127,15 +137,8 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "size": 12, "color": "#6b7280"},
-        margin={**MARGINS, "b": bottom},
-        legend={
-            "orientation": "h",
-            "yref": "container",
-            "x": 0,
-            "y": 0,
-            "yanchor": "bottom",
-            "bgcolor": "rgba(0,0,0,0)",
-        },
+        margin={**MARGINS, "l": left, "b": bottom},
+        legend={**LEGEND_PLACE, "orientation": "h", "bgcolor": "rgba(0,0,0,0)"},
         hoverlabel={"align": "left", "namelength": 0, "font": {"family": FONT}},
         hovermode="closest",
         height=plot_height + MARGINS["t"] + bottom,
@@ -168,6 +171,17 @@ def safe(text: str) -> str:
     """Returns a text whose characters Plotly reads neither as markup nor, in a notebook, as TeX;
     its lines stay lines."""
     return html.escape(visible_lines(str(text)), quote=False).replace("$", "&#36;").replace("\n", "<br>")
+
+
+def shortened(text: str, most: int = MAX_LETTERS) -> str:
+    """Returns a text without its middle where it is longer than `most` letters: its ends tell it from others."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-(most - most // 2 - 1) :]}"
+
+
+def num_letters(y: Mapping[str, Any]) -> int:
+    """Returns the letters of the longest label of a category on a y axis; 0 on an axis of numbers."""
+    lines = [line for label in y.get("ticktext", ()) for line in html.unescape(label).split("<br>")]
+    return max(map(len, lines), default=0)
 
 
 def safe_coordinates(values: Sequence[Coordinate | None]) -> list[Coordinate | None]:
@@ -213,7 +227,9 @@ def axis(
         "type": scale if categories is None else "category",
     }
     if categories is not None:
-        settings |= {"categoryorder": "array", "categoryarray": list(map(safe, categories))}
+        names = list(map(safe, categories))
+        settings |= {"categoryorder": "array", "categoryarray": names}
+        settings |= {"tickvals": names, "ticktext": [safe(shortened(name)) for name in categories]}
         settings |= {"range": [-0.5, len(categories) - 0.5]}  # also of those without a point
     elif ends is not None:
         settings["range"] = list(ends)
@@ -271,7 +287,7 @@ def series(
         "type": "scatter",
         "x": safe_coordinates(x),
         "y": safe_coordinates(y),
-        "name": safe(name),
+        "name": safe(shortened(name, MAX_LEGEND_LETTERS)),
         "legendrank": 2000 if is_faint else 1000 + style,
         "mode": mode,
         "opacity": FAINT_OPACITY if is_faint else 1.0,

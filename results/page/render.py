@@ -26,8 +26,8 @@ TOP_MARGIN = 40
 
 def render_page(page: Page) -> str:
     """Returns the HTML of a page. Every text is escaped."""
-    figures = page.figures
-    numbers = {id(figure): number for number, figure in enumerate(figures)}
+    figures = list(map(untitled, page.figures))
+    places = {id(figure): {"number": at, "height": figures[at].layout.height} for at, figure in enumerate(page.figures)}
     content = (
         environment()
         .get_template(TEMPLATE)
@@ -36,7 +36,7 @@ def render_page(page: Page) -> str:
             kind=lambda block: type(block).__name__,
             command_indent=COMMAND_INDENT,
             most_columns=MOST_COLUMNS,
-            number_of=lambda figure: numbers[id(figure)],
+            place_of=lambda figure: places[id(figure)],
             styles=Markup((FOLDER / STYLES).read_text(encoding="utf-8")),  # our own file
             script=Markup((FOLDER / PAGE_SCRIPT).read_text(encoding="utf-8")),  # our own file
             plotly=Markup(get_plotlyjs() if figures else ""),  # Plotly's own
@@ -64,14 +64,19 @@ def shown_text(value: Any) -> Any:
     return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def untitled(figure: go.Figure) -> go.Figure:
+    """Returns a figure without its title, which the page shows itself, and without the room for it."""
+    height = figure.layout.height - figure.layout.margin.t + TOP_MARGIN
+    return go.Figure(figure).update_layout(title=None, margin_t=TOP_MARGIN, height=height)
+
+
 def script_json(figures: Sequence[go.Figure]) -> str:
-    """JSON of figures for a script element, which no text can end; the page shows their titles itself."""
-    untitled = [go.Figure(figure).update_layout(title=None, margin_t=TOP_MARGIN) for figure in figures]
-    plain = [json.loads(figure.to_json(), parse_float=few_digits) for figure in untitled]
+    """JSON of figures for a script element, which no text can end."""
+    plain = [json.loads(figure.to_json(), parse_float=few_digits) for figure in figures]
     text = json.dumps(plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def few_digits(number: str) -> float:
-    """Returns a number of a figure, rounded: ticks between numbers that differ in the last digit cannot be read."""
+    """Returns a number of a figure with the digits that can be seen: more make the page larger and ticks longer."""
     return float(f"{float(number):.{NUM_DIGITS}g}")

@@ -148,15 +148,14 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     """Returns where the records are, and the next commands."""
     from results.page.write import PAGE_FILE  # here: the verdict is printed before it is loaded
 
-    folder = shlex.quote(str(options.folder))
+    folder, resume = shlex.quote(str(options.folder)), resume_command(options.folder)
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
     has_page = is_file(open_folder(options.folder), PAGE_FILE)
     report = "the page again; --images for a paper, --texts" if has_page else "a page with its figures"
     is_short = outcome.is_interrupted or outcome.error is not None
-    retry = f"{resume_command(options.folder)} --retry-failed"
     selects = "chooses an ensemble for each task from what has finished" if is_short else all_methods
     commands = [
-        *([("what has failed, once more", retry)] if outcome.failures else []),
+        *([("what has failed, once more", f"{resume} --retry-failed")] if outcome.failures else []),
         ("this ranking again; --csv for all digits", f"{program('results', 'table')} {folder}"),
         (selects, f"{program('results', 'selector')} {folder}"),
         (report, f"{program('results', 'report')} {folder}"),

@@ -150,7 +150,7 @@ def start_local(store_bytes: int, note: Callable[[str], None] = lambda _text: No
 
 
 def use_short_folder() -> None:
-    """Lets a local Ray keep its files in /tmp where TMPDIR is too long for the sockets below it.
+    """Lets a local Ray keep its files in RAY_TMPDIR or /tmp where TMPDIR is too long for the sockets below it.
 
     Raises:
         ValueError: RAY_TMPDIR, which is for Ray alone, is too long.
@@ -159,8 +159,8 @@ def use_short_folder() -> None:
     own, usual = (os.environ.get(name, "") for name in ("RAY_TMPDIR", "TMPDIR"))
     rule = f"RAY_TMPDIR must have at most {longest} letters, as Ray makes sockets below it"
     require(len(os.fsencode(own)) <= longest, rule, own)
-    if not own and len(os.fsencode(usual)) > longest:
-        os.environ["RAY_TMPDIR"] = "/tmp"
+    if len(os.fsencode(usual)) > longest:
+        os.environ["RAY_TMPDIR"] = os.environ["TMPDIR"] = own or "/tmp"  # the dashboard makes sockets in TMPDIR itself
 
 
 def use_own_token() -> None:

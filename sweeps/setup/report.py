@@ -82,7 +82,7 @@ def describe_unused_methods(space: SearchSpace) -> list[str]:
         for (table, name), file in space.base.methods.origins.items()
         if (table, name) not in used
     ]
-    how = "--set, --vary or the space names a method that is to be used"
+    how = "name a method by --set, --vary or in the space, a metric in tasks.toml"
     return [f"Used by no trial: {', '.join(unused)}; {how}."] if unused else []
 
 

@@ -38,7 +38,7 @@
     opened.forEach((details) => { details.open = true; });
     plots.forEach((plot) => {
       draw(plot);
-      Plotly.relayout(plot, { width: 1000, autosize: false }); // the browser fits the page to the paper
+      Plotly.relayout(plot, { width: 1000, autosize: false }); // WIDTH; the browser fits the page to the paper
     });
   });
   window.addEventListener("afterprint", () => {

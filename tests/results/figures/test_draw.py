@@ -1,5 +1,6 @@
 """Texts are shown as they are, axes keep their kind and order, and all traces are there."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -10,7 +11,10 @@ import pytest
 
 from results.figures.draw import (
     COLOURS,
+    COLUMN_GAP,
     LETTER_WIDTH,
+    MARGINS,
+    MAX_LETTERS,
     NUM_TICKS,
     SYMBOLS,
     WIDTH,
@@ -22,6 +26,7 @@ from results.figures.draw import (
     is_empty,
     safe,
     series,
+    shortened,
 )
 from tests.results.figures.conftest import HOSTILE, ends_of, panels_of
 
@@ -134,13 +139,23 @@ def test_legend_names_the_best_first_and_the_background_last() -> None:
     assert sorted(figure.data, key=lambda trace: trace.legendrank) == [figure.data[2], figure.data[1], figure.data[0]]
 
 
-def test_long_labels_have_room_beside_their_panel() -> None:
-    def gap(label: str) -> float:
-        panel = Panel("", axis(), axis(categories=[label]), [series([1], [label])])
-        first, second = panels_of(drawn(panel, panel))
-        return float(second.x["domain"][0] - first.x["domain"][1]) * WIDTH
+@pytest.mark.parametrize("num_panels", [1, 2, 3, 5])
+@pytest.mark.parametrize("label", ["a", 20 * "a", 200 * "a", 10 * "&"])
+def test_labels_of_any_length_have_room_beside_their_panel(label: str, num_panels: int) -> None:
+    panel = Panel("", axis(), axis(categories=[label]), [series([1], [label])])
+    figure = drawn(*[panel] * num_panels)
+    width = LETTER_WIDTH * min(len(label), MAX_LETTERS)
+    assert figure.layout.margin.l == pytest.approx(MARGINS["l"] + width)
+    plot_width = WIDTH - figure.layout.margin.l - figure.layout.margin.r
+    ends = [[plot_width * end for end in found.x["domain"]] for found in panels_of(figure)]
+    assert all(right - left > 100 for left, right in ends)
+    gaps = [after[0] - before[1] for before, after in itertools.pairwise(ends) if after[0] > before[0]]
+    assert gaps == pytest.approx([COLUMN_GAP + width] * len(gaps))
+    assert (len(gaps) > 0) == (num_panels > 1)
 
-    assert gap(20 * "a") - gap("a") == pytest.approx(19 * LETTER_WIDTH)
+
+def test_long_names_keep_their_ends() -> None:
+    assert (shortened("abcdefg", 7), shortened("abcdefgh", 7)) == ("abcdefg", "abc…fgh")
 
 
 def test_panels_without_points_are_left_out() -> None:

@@ -63,10 +63,18 @@ OVERLAPS = """
   const found = [];
   const straight = (text) => !/rotate\\((?!0[,)])/.test(text.getAttribute('transform') || '');
   for (const plot of document.querySelectorAll('.plot')) {
-    const kinds = '.xtick text, .ytick text, .g-xtitle text, .g-ytitle text, .textpoint text';
+    const kinds = '[class$="tick"] text, .infolayer text, .textpoint text';
     const texts = Array.from(plot.querySelectorAll(kinds))
       .filter((text) => straight(text) && text.textContent.trim())
       .map((text) => [text.textContent, text.getBoundingClientRect()]);
+    for (const area of plot.querySelectorAll('.nsewdrag')) {
+      const panel = area.getBoundingClientRect();
+      for (const [text, box] of texts) {
+        const wide = Math.min(panel.right, box.right) - Math.max(panel.left, box.left);
+        const high = Math.min(panel.bottom, box.bottom) - Math.max(panel.top, box.top);
+        if (wide > 1 && high > 2) found.push([plot.getAttribute('aria-label'), text, 'a panel']);
+      }
+    }
     for (let i = 0; i < texts.length; i += 1)
       for (let j = i + 1; j < texts.length; j += 1) {
         const [a, b] = [texts[i][1], texts[j][1]];

@@ -77,8 +77,8 @@ def test_every_text_is_escaped() -> None:
 
 
 def test_numbers_that_are_not_finite_are_null() -> None:
-    [figure] = json.loads(script_json([figure_with(series([1.0, math.nan, math.inf], [1.0, 2.0, None]))]))
-    assert figure["data"][0]["x"] == [1.0, None, None]
+    [figure] = json.loads(script_json([figure_with(series([1 / 3, math.nan, math.inf], [1.0, 2.0, None]))]))
+    assert figure["data"][0]["x"] == [0.333333, None, None], "and others have few digits"
 
 
 def test_table_shows_the_first_rows_and_folds_the_others_with_their_marks() -> None:

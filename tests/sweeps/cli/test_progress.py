@@ -128,6 +128,12 @@ def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) ->
     )
 
 
+def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
+    lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
+    ledger = after(open_ledger(make_plan()), *lanes, started(), ended("complete", NOON + 20))
+    assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(20)
+
+
 def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
     lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
     plan = make_plan(grid={"smart.weight": (0.0, 1.0)})

@@ -8,7 +8,9 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD
 from search_spaces.space import SearchSpace
+from sweeps.options import SweepOptions
 from sweeps.setup.space_checks import (
+    check_comparable,
     check_held_out_files,
     check_held_out_share,
     check_starts,
@@ -53,3 +55,15 @@ def test_other_train_files_are_allowed_where_none_of_their_rows_are_held_out(tin
         check_held_out_files(space, [("sts", HELD), ("sst", "train"), ("qqp", HELD), ("qqp", HELD)])
     rule = "--hold-out must find a task's train rows in the same place in all trials of space 'trial'"
     assert str(caught.value) == f"{rule}, got different files of qqp, sts"
+
+
+def test_a_race_compares_configurations_of_the_same_tasks(tiny_config: TrialConfig) -> None:
+    race = SweepOptions(space="trial", name="first", storage="here", until_decided=0.0, replicates=5)
+    check_comparable(space_with(tiny_config, grid={"smart.weight": (0.0, 1.0)}), race)
+    alone = {name: {"stages": ({"tasks": [name]},)} for name in ("sst", "qqp")}
+    with pytest.raises(
+        ValueError, match=r"^--until-decided compares trials, which in space 'trial' train different tas"
+    ):
+        check_comparable(space_with(tiny_config, grid={"task": alone}), race)
+    with pytest.raises(ValueError, match=r"^--until-decided must compare configurations .*, got 1 in space 'trial'$"):
+        check_comparable(space_with(tiny_config), race)
