@@ -37,16 +37,3 @@ def test_smart_and_the_dual_objective_are_added_one_by_one_to_staggered_fine_tun
     assert CONFIGS["sft_smart"] == (smart := sft.override({"smart.weight": 0.45}))
     assert CONFIGS["sft_smart_dual"] == smart.override({"tasks.sst.loss": "dual_objective_cross_entropy"})
     assert [sft.tasks[task].batch_size for task in ("sst", "qqp", "sts")] == [16, 16, 10]
-
-
-def test_the_overall_score_of_single_tasks_in_table_3_is_their_mean() -> None:
-    for printed, (sst, qqp, sts) in {0.581: (0.351, 0.655, 0.473), 0.781: (0.521, 0.885, 0.876)}.items():
-        assert abs((sst + qqp + (1 + sts) / 2) / 3 - printed) < 0.00051
-
-
-def test_triple_threats_single_tasks_follow_from_an_override_of_the_base() -> None:
-    changes = {"optimizer.learning_rate": 1e-5, "optimizer.weight_decay": 0.0, "tasks.sts.batch_size": 16}
-    base = SPACE.base.override({**changes, "tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"})
-    config = dict(zip(CONFIGS, grid_configs(dataclasses.replace(SPACE, base=base)), strict=True))["single_qqp"]
-    assert (config.optimizer.learning_rate, config.optimizer.weight_decay) == (1e-5, 0.0)
-    assert (config.tasks["qqp"].encoding, config.tasks["qqp"].batch_size, config.stages[0].epochs) == ("bi", 16, 10)

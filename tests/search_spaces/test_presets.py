@@ -1,13 +1,11 @@
 """The papers' settings, number by number."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mtlib.config.penalties import PENALTIES
-from mtlib.config.trial import TrialConfig
 from mtlib.demo.overrides import demo_overrides
 from mtlib.tasks import TASKS
 from search_spaces.domain import Float
@@ -25,15 +23,6 @@ from search_spaces.space import value_in
 from search_spaces.vary import vary
 
 CROSS = {"tasks.qqp.encoding": "cross", "tasks.sts.encoding": "cross"}
-PAPERS = (bert_and_beyond, triple_threat, tuning_up_bert, my_pal_bert)
-
-
-@pytest.mark.parametrize("preset", PAPERS)
-def test_precision_of_a_papers_settings_is_that_of_the_machine_and_bf16_is_among_the_choices(
-    preset: Callable[[], TrialConfig],
-) -> None:
-    assert preset().precision == "auto"
-    assert preset().override({"precision": "bf16"}).precision == "bf16"
 
 
 def test_bert_and_beyond_has_the_optimizer_of_section_4_3() -> None:

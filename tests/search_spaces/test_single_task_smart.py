@@ -24,10 +24,3 @@ def test_the_rest_is_tuning_up_bert_and_sst_train_rows_are_scored() -> None:
     plain = tuning_up_bert()
     assert {dataclasses.replace(config, stages=plain.stages, smart=plain.smart) for config in CONFIGS} == {plain}
     assert plain.tasks["sst"].scored_train_rows > 0
-
-
-def test_synthetic_sentences_can_be_added() -> None:
-    source = "data.sources.paraphrases"
-    given = {f"{source}.task": "sst", f"{source}.path": "sst-paraphrases.jsonl", f"{source}.role": "augment"}
-    augmented = dataclasses.replace(SPACE, base=SPACE.base.override(given))
-    assert {config.data.of_role("augment", "sst") for config in grid_configs(augmented)} == {("paraphrases",)}

@@ -12,8 +12,3 @@ def test_the_grid_is_the_first_column_of_table_6() -> None:
 def test_only_the_weight_differs_from_the_papers_settings() -> None:
     assert SPACE.base == bert_and_beyond()
     assert SPACE.metric == "overall"
-
-
-def test_smart_is_on_sst_and_qqp_in_every_trial() -> None:
-    configs = [SPACE.base.override(trial) for trial in grid_trials(SPACE)]
-    assert {config.smart.tasks for config in configs} == {("sst", "qqp")}

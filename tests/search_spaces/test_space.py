@@ -51,12 +51,6 @@ def test_the_grid_is_the_cross_product_in_order_and_the_last_key_varies_fastest(
     assert trials == list(itertools.product((0.0, 1.0), (8, 16, 32)))
 
 
-def test_trials_of_the_grid_are_unique() -> None:
-    space = space_with()
-    hashes = [space.base.override(trial).content_hash for trial in grid_trials(space)]
-    assert len(set(hashes)) == len(hashes) == 6
-
-
 def test_all_configurations_are_the_base_the_ends_of_ranges_and_the_grid() -> None:
     space = space_with(grid={"smart.weight": (1.0,)}, ranges={"replicate": Choice(values=(7, 8))})
     found = [(config.smart.weight, config.replicate) for config in space.configs]
@@ -93,10 +87,6 @@ def test_a_star_and_a_task_of_it_are_one_key() -> None:
         space_with(grid={"tasks.*.batch_size": (8, 16), "tasks.sst.batch_size": (8, 16)})
     with pytest.raises(ValueError, match=r"trial 0000 .*did you mean 'tasks\.qqp\.batch_size'"):
         space_with(base=TrialConfig(stages=(StageConfig(tasks=("qqp",)),)), grid={"tasks.*.batch_sise": (8, 16)})
-
-
-def test_a_space_with_ranges_only_has_no_grid_trials() -> None:
-    assert grid_trials(space_with(grid={}, ranges={"smart.weight": Float(low=0, high=1)})) == []
 
 
 def test_without_ranges_the_grid_values_are_the_choices() -> None:
