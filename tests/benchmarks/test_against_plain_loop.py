@@ -2,25 +2,19 @@
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import against_plain_loop
 from benchmarks.against_plain_loop import (
     LOOP,
     GroupScores,
-    compare,
     difference_text,
-    print_scores,
     read_loop,
     score_group,
     without_texts_of,
 )
-from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table
 
 LABELS: dict[str, list[float]] = {"sst": [0, 1, 2, 3], "qqp": [0, 1, 1, 0], "sts": [0.0, 1.0, 2.0, 5.0]}
@@ -69,20 +63,6 @@ def test_interval_adds_training_and_examples() -> None:
     assert difference_text(ours, others) == f"+0.400 ({0.4 - half:+.3f} to {0.4 + half:+.3f})"
 
 
-def test_loop_is_first_and_without_difference(tables: dict[str, Table], capsys: pytest.CaptureFixture[str]) -> None:
-    good = {task: [float(value) for value in labels] for task, labels in LABELS.items()}
-    bad = {"sst": [0.0, 0.0, 2.0, 3.0], "qqp": [1.0, 1.0, 1.0, 0.0], "sts": [0.0, 2.0, 1.0, 5.0]}
-    groups = {"a/0000": (good, bad), LOOP: (bad, bad)}
-    rows = [rows_of(group, model, own) for group, models in groups.items() for model, own in enumerate(models)]
-    print_scores(tables, pd.concat(rows))
-    head, loop, ours = capsys.readouterr().out.splitlines()
-    assert head.split() == ["models", "SST", "QQP", "STS", "overall", "difference", "overall", "of", "each"]
-    assert loop.split() == ["plain", "loop", "2", "0.750", "0.750", "0.929", "0.821", "0.821", "0.821"]
-    assert ours.split()[:2] == ["a/0000", "2"]
-    assert ours.split()[-2:] == ["1.000", "0.821"]
-    assert len(ours.split()) > len(loop.split())
-
-
 def test_rows_without_texts_of_train_of_any_task(tables: dict[str, Table]) -> None:
     pair = dataclasses.replace(tables["qqp"], texts=(["p", "q", "r", "s"], ["t", "u", "v", "w"]))
     train = [
@@ -95,14 +75,6 @@ def test_rows_without_texts_of_train_of_any_task(tables: dict[str, Table]) -> No
     assert left["sst"].labels.tolist() == [0, 2, 3]
 
 
-def test_a_task_of_which_train_has_all_texts_leaves_no_scores(
-    tables: dict[str, Table], capsys: pytest.CaptureFixture[str]
-) -> None:
-    good = {task: [float(value) for value in labels] for task, labels in LABELS.items()}
-    print_scores(without_texts_of(tables, [tables["sts"]]), rows_of(LOOP, 0, good))
-    assert capsys.readouterr().out == "no scores: a task has no such row\n"
-
-
 def test_loop_counts_at_the_steps_that_are_asked_for(tmp_path: Path) -> None:
     rows = {"steps": [600, 1200], "seed": [4, 4], "rows": ["dev", "dev"], "id": ["007", "007"], "prediction": [1, 2]}
     pd.DataFrame(rows).to_csv(tmp_path / "predictions.csv", index=False)
@@ -110,19 +82,6 @@ def test_loop_counts_at_the_steps_that_are_asked_for(tmp_path: Path) -> None:
     assert found == {"steps": 1200, "model": 4, "split": "dev", "id": "007", "prediction": 2, "group": LOOP}
     with pytest.raises(ValueError, match=r"the loop must have been trained for 5,000 steps, got \[600, 1200\]"):
         read_loop(tmp_path, 5000)
-
-
-@pytest.mark.parametrize(("asked", "wanted"), [(None, "600"), (1200, "1,200"), (0, "0")])
-def test_loop_has_as_many_steps_as_the_trials_unless_others_are_asked_for(
-    asked: int | None, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
-    trial = SimpleNamespace(status="complete", steps=600, config=config.to_json())
-    monkeypatch.setattr(against_plain_loop, "data_folder", lambda _sweep: tmp_path)
-    monkeypatch.setattr(against_plain_loop, "read_trials", lambda _sweep: [trial, trial])
-    pd.DataFrame({"steps": [5000], "id": ["a"]}).to_csv(tmp_path / "predictions.csv", index=False)
-    with pytest.raises(ValueError, match=rf"^the loop must have been trained for {wanted} steps, got \[5000\]$"):
-        compare([tmp_path / "sweep"], tmp_path, asked)
 
 
 def test_another_folder_is_no_loop(tmp_path: Path) -> None:

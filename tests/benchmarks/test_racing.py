@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.racing import World, draw_scores, equal, look_everywhere, run_race, trainings
+from benchmarks.racing import World, draw_scores, equal, run_race, trainings
 from results.records.race import DECIDED, UNDECIDABLE
 from results.stats.configuration_means import configuration_means
 
@@ -36,10 +36,3 @@ def test_equal_replicates_distinguish_more_with_more_rounds() -> None:
     tables = [draw_scores(world(0.1), 20, seed) for seed in range(10)]
     few, many = equal(tables, 2, 0), equal(tables, 20, 0)
     assert 0 <= few < many <= 1
-
-
-def test_margins_of_single_looks_are_wrong_in_every_sweep_in_which_valid_ones_are() -> None:
-    found = np.array([look_everywhere(draw_scores(world(0.0), 8, seed), 8, 3) for seed in range(24)])
-    alone, valid = found[:, :2], found[:, 2:]
-    assert (alone >= valid).all()
-    assert alone.sum() > valid.sum()

@@ -1,12 +1,11 @@
 """The cost of a search against that of training everything, by hand."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.search_cost import cost_of, cost_one_by_one, lines_of, planned_steps, print_cost
+from benchmarks.search_cost import cost_of, cost_one_by_one, lines_of, planned_steps
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from results.records.trials import TrialRecord
@@ -81,8 +80,3 @@ def test_replicates_and_failed_trials_count_among_all_trials_only() -> None:
 def test_a_sweep_without_times_is_refused() -> None:
     with pytest.raises(ValueError, match="must have first replicates"):
         lines_of([trial(0, "running", begin=0, minutes=1)])
-
-
-def test_a_folder_without_a_sweep_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no sweep\.json"):
-        print_cost(str(tmp_path))

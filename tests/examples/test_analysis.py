@@ -54,12 +54,6 @@ def test_notebook_leads_from_a_sweep_to_a_figure_for_a_paper(executed: dict[str,
     assert "Paired differences" in executed["figure"][0].text
 
 
-def test_what_the_notebook_needs_stands_where_it_is_named() -> None:
-    for text in (read_notebook().cells[0].source, (ROOT / "docs" / "results.md").read_text()):
-        assert "`pip install jupyterlab`" in text
-        assert "`jupyter lab examples/analysis.ipynb`" in text
-
-
 def test_notebook_is_committed_without_outputs_and_each_cell_has_a_text_above() -> None:
     notebook = read_notebook()
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
