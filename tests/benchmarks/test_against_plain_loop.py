@@ -82,8 +82,3 @@ def test_loop_counts_at_the_steps_that_are_asked_for(tmp_path: Path) -> None:
     assert found == {"steps": 1200, "model": 4, "split": "dev", "id": "007", "prediction": 2, "group": LOOP}
     with pytest.raises(ValueError, match=r"the loop must have been trained for 5,000 steps, got \[600, 1200\]"):
         read_loop(tmp_path, 5000)
-
-
-def test_another_folder_is_no_loop(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"--loop must be the --output of plain_loop.py, got .*{tmp_path.name}"):
-        read_loop(tmp_path, 600)

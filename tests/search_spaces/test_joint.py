@@ -54,7 +54,3 @@ def test_the_required_settings_are_searched() -> None:
     assert {"smart.weight", "optimizer.layer_decay"} <= set(domain)
     assert domain["smart.weight"] == Float(low=0, high=3)
     assert domain["loss_weighting"] == Choice(values=("fixed", "uncertainty"))
-
-
-def test_the_penalty_does_not_grow_with_the_batch() -> None:
-    assert SPACE.base.smart.reduction == "mean"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from mtlib.config.penalties import PENALTIES
 from mtlib.demo.overrides import demo_overrides
 from mtlib.tasks import TASKS
 from search_spaces.domain import Float
@@ -21,8 +20,6 @@ from search_spaces.presets import (
 )
 from search_spaces.space import value_in
 from search_spaces.vary import vary
-
-CROSS = {"tasks.qqp.encoding": "cross", "tasks.sts.encoding": "cross"}
 
 
 def test_bert_and_beyond_has_the_optimizer_of_section_4_3() -> None:
@@ -141,29 +138,6 @@ def test_a_field_of_several_tasks_has_a_value_for_each() -> None:
     with pytest.raises(ValueError):
         by_task("batch_size", (1, 2))
     assert joined_name((16, 16.0, 0.1)) == "16-16-0.1"
-
-
-def test_a_hash_knows_the_trained_tasks_alone() -> None:
-    some = {name: TASKS[name] for name in ("sst", "qqp")}
-    base = general(some).override({"tasks.qqp.encoding": "cross"})
-    more = general(TASKS).override({"stages": base.stages, **CROSS})
-    assert more.pals.tasks != base.pals.tasks
-    assert more.content_hash == base.content_hash
-    relational = {"relational_tasks": ["qqp", "sts"]}
-    assert more.override(relational).content_hash == base.override({"relational_tasks": "qqp"}).content_hash
-    assert more.override(relational).content_hash != more.content_hash
-
-
-@pytest.mark.parametrize("group", [*(f"{name}.tasks" for name in PENALTIES), "pals.tasks", "relational_tasks"])
-def test_a_trained_task_of_a_group_counts_in_the_hash(group: str) -> None:
-    config = general(TASKS).override({"stages.0.tasks": ["sst", "qqp"], **CROSS, group: "sst"})
-    assert config.override({group: ["sst", "sts"]}).content_hash == config.content_hash
-    assert config.override({group: ["sst", "qqp"]}).content_hash != config.content_hash
-
-
-def test_single_tasks_of_one_base_have_hashes_of_their_own() -> None:
-    base = general(TASKS)
-    assert len({base.override({"stages.0.tasks": task}).content_hash for task in TASKS}) == 3
 
 
 SUGGESTING = ("README.md", "docs/tasks.md", "docs/searching.md", "mtlib/data/__main__.py", "sweeps/cli/arguments.py")
