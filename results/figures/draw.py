@@ -43,7 +43,7 @@ ROW_HEIGHT = 26
 """Pixels of a category from top to bottom."""
 WIDTH = 1000
 """Pixels of a figure: of images, of print, and the least on a page. Gaps are chosen for it."""
-COLUMN_GAP = 70
+PANEL_GAP = 70
 """Pixels between two panels side by side, for the ticks and the title of an axis, besides labels of categories."""
 ROW_GAP = 90
 """Pixels between two rows of panels, for the title of an axis and of a panel."""
@@ -112,7 +112,7 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
         rows=num_rows,
         cols=num_columns,
         subplot_titles=[safe(shortened(panel.title)) for panel in panels],
-        horizontal_spacing=(COLUMN_GAP + label_width) / plot_width,
+        horizontal_spacing=(PANEL_GAP + label_width) / plot_width,
         vertical_spacing=ROW_GAP / plot_height,
     )
     figure.update_annotations(font_size=14)  # the titles of panels

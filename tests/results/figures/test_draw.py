@@ -11,11 +11,11 @@ import pytest
 
 from results.figures.draw import (
     COLOURS,
-    COLUMN_GAP,
     LETTER_WIDTH,
     MARGINS,
     MAX_LETTERS,
     NUM_TICKS,
+    PANEL_GAP,
     SYMBOLS,
     WIDTH,
     Panel,
@@ -150,7 +150,7 @@ def test_labels_of_any_length_have_room_beside_their_panel(label: str, num_panel
     ends = [[plot_width * end for end in found.x["domain"]] for found in panels_of(figure)]
     assert all(right - left > 100 for left, right in ends)
     gaps = [after[0] - before[1] for before, after in itertools.pairwise(ends) if after[0] > before[0]]
-    assert gaps == pytest.approx([COLUMN_GAP + width] * len(gaps))
+    assert gaps == pytest.approx([PANEL_GAP + width] * len(gaps))
     assert (len(gaps) > 0) == (num_panels > 1)
 
 
