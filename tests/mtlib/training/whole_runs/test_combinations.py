@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed
 from torch import nn
 
-from mtlib.checkpoints.state import StateFolder, newest_numbers
+from mtlib.checkpoints.state import StateFolder
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.loss_weightings import LOSS_WEIGHTINGS
@@ -38,13 +37,17 @@ SHARED = [
     ("batch_round_robin, summed", "smart, paper, bi-encoder"),
     ("sampled_round_robin, summed", "simcse"),
     ("proportional", "empty shard"),
+    ("extra data", "micro-batches, smart"),
     ("unimax, summed", "famo"),
     ("smallest_round_robin, summed", "lora, pcgrad, micro-batches"),
 ]
 """Pairs in which a worker needs the rows, losses or gradients of another."""
 KEPT = [
+    ("batch_round_robin", "smart, random, every second batch"),
     ("best of the first stage", "mean teacher, late decay"),
+    ("extra data", "linear probing, mean teacher"),
     ("epoch_round_robin", "lora, pals, averages"),
+    ("unimax, summed", "famo, smart"),
     ("max_size_cycle, summed", "excess_mtl"),
 ]
 """Pairs in which something besides weights and moments is kept from step to step."""
@@ -164,27 +167,3 @@ def test_a_killed_run_ends_like_a_whole_one(order: str, method: str, inputs: Bui
 @pytest.mark.parametrize(("order", "method"), COVER)
 def test_a_long_killed_run_ends_like_a_whole_one(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
     compare_killed(inputs(order, method, {}), tmp_path, kills=[3, 17, 36], checkpoint_steps=7)
-
-
-def test_a_state_of_one_worker_is_continued_by_two_and_marked(
-    inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
-) -> None:
-    made = inputs("uniform", "plain", SHORT)
-    alone = StateFolder(path=tmp_path / "states", keeps_end=True)
-    train(made.config, made.corpus, made.encoder, on_stage=lambda _stage: False, states=alone)
-    before = newest_numbers(alone)
-    assert before is not None
-    for numbers in run_on_both(resume, made.config.to_json(), made.corpus, made.encoder, alone.path):
-        assert (before["stage"], numbers["stage"]) == (0, len(made.config.stages) - 1)
-        assert numbers["epoch"] == made.config.stages[-1].epochs
-        assert (before["environments"], numbers["environments"]) == ([], [before["origin"]["environment"]])
-
-
-def resume(
-    wrap: Callable[[nn.Module], nn.Module], config: str, corpus: Corpus, encoder: PretrainedEncoder, path: Path
-) -> dict[str, Any]:
-    """Trains from the newest state to the end, whose state's numbers it returns; a job of a worker."""
-    states = StateFolder(path=path, keeps_end=True)
-    train(TrialConfig.from_json(config), corpus, encoder, wrap=wrap, states=states)
-    torch.distributed.barrier()
-    return dict(newest_numbers(states) or {})
