@@ -1,7 +1,7 @@
 """Writes a page as one HTML file that needs no network: styles, scripts, figures and texts are all in it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from mtlib.runtime.console import COMMAND_INDENT, visible_lines
+from results.figures.draw import WIDTH
 from results.page.content import Page
 
 FOLDER = Path(__file__).resolve().parent / "template"
@@ -26,8 +27,12 @@ TOP_MARGIN = 40
 
 def render_page(page: Page) -> str:
     """Returns the HTML of a page. Every text is escaped."""
-    figures = list(map(untitled, page.figures))
-    places = {id(figure): {"number": at, "height": figures[at].layout.height} for at, figure in enumerate(page.figures)}
+    blocks = page.figures
+    figures = list(map(plain_figure, blocks))
+    places = {
+        id(block): {"number": number, "height": figure["layout"]["height"]}
+        for number, (block, figure) in enumerate(zip(blocks, figures, strict=True))
+    }
     content = (
         environment()
         .get_template(TEMPLATE)
@@ -37,6 +42,7 @@ def render_page(page: Page) -> str:
             command_indent=COMMAND_INDENT,
             most_columns=MOST_COLUMNS,
             place_of=lambda figure: places[id(figure)],
+            width=WIDTH,
             styles=Markup((FOLDER / STYLES).read_text(encoding="utf-8")),  # our own file
             script=Markup((FOLDER / PAGE_SCRIPT).read_text(encoding="utf-8")),  # our own file
             plotly=Markup(get_plotlyjs() if figures else ""),  # Plotly's own
@@ -64,16 +70,19 @@ def shown_text(value: Any) -> Any:
     return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def untitled(figure: go.Figure) -> go.Figure:
-    """Returns a figure without its title, which the page shows itself, and without the room for it."""
-    height = figure.layout.height - figure.layout.margin.t + TOP_MARGIN
-    return go.Figure(figure).update_layout(title=None, margin_t=TOP_MARGIN, height=height)
+def plain_figure(figure: go.Figure) -> dict[str, Any]:
+    """Returns a figure in plain data without its title, which the page shows itself, and without the room for it."""
+    plain: dict[str, Any] = json.loads(figure.to_json(), parse_float=few_digits)
+    layout = plain["layout"]
+    layout["height"] += TOP_MARGIN - layout["margin"]["t"]
+    layout["margin"]["t"] = TOP_MARGIN
+    del layout["title"]
+    return plain
 
 
-def script_json(figures: Sequence[go.Figure]) -> str:
+def script_json(figures: Sequence[Mapping[str, Any]]) -> str:
     """JSON of figures for a script element, which no text can end."""
-    plain = [json.loads(figure.to_json(), parse_float=few_digits) for figure in figures]
-    text = json.dumps(plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    text = json.dumps(figures, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -75,13 +75,12 @@ def describe_base(space: SearchSpace) -> str:
 
 def describe_unused_methods(space: SearchSpace) -> list[str]:
     """Returns a line that names the user's own methods that no trial uses; empty where each is used."""
+    origins = space.base.methods.origins
+    if not origins:  # else each configuration of the space is looked at
+        return []
     metrics = {("metrics", task.metric) for task in space.base.data.tasks.values()}
     used = metrics.union(*map(named_entries, space.configs))
-    unused = [
-        f"{name} ({file.name})"
-        for (table, name), file in space.base.methods.origins.items()
-        if (table, name) not in used
-    ]
+    unused = [f"{entry[1]} ({file.name})" for entry, file in origins.items() if entry not in used]
     how = "name a method by --set, --vary or in the space, a metric in tasks.toml"
     return [f"Used by no trial: {', '.join(unused)}; {how}."] if unused else []
 

@@ -38,7 +38,8 @@
     opened.forEach((details) => { details.open = true; });
     plots.forEach((plot) => {
       draw(plot);
-      Plotly.relayout(plot, { width: 1000, autosize: false }); // WIDTH; the browser fits the page to the paper
+      // At the width for which gaps are chosen: the browser fits the page to the paper.
+      Plotly.relayout(plot, { width: parseFloat(plot.style.minWidth), autosize: false });
     });
   });
   window.addEventListener("afterprint", () => {

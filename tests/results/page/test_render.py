@@ -12,6 +12,7 @@ from results.health.finding import Finding
 from results.page.content import Block, Findings, Fold, Listing, Page, Section, Text, TextTable
 from results.page.render import (
     MOST_COLUMNS,
+    plain_figure,
     render_page,
     script_json,
 )
@@ -77,7 +78,9 @@ def test_every_text_is_escaped() -> None:
 
 
 def test_numbers_that_are_not_finite_are_null() -> None:
-    [figure] = json.loads(script_json([figure_with(series([1 / 3, math.nan, math.inf], [1.0, 2.0, None]))]))
+    [figure] = json.loads(
+        script_json([plain_figure(figure_with(series([1 / 3, math.nan, math.inf], [1.0, 2.0, None])))])
+    )
     assert figure["data"][0]["x"] == [0.333333, None, None], "and others have few digits"
 
 
