@@ -22,7 +22,7 @@ from results.inference.dev_texts import read_dev_table
 from results.inference.int8 import int8_sentence, scored_rows
 from results.records.files import check_output, find_sweep, read_json
 from results.records.tables import read_trials
-from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep
+from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep, sweep_tokenizer
 from results.records.weights import WHY_GONE, read_trial_weights
 from sweeps.push import check_push, push_folder
 
@@ -145,7 +145,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
 
     weights = read_trial_weights(root, record, epoch)
     facts = trial_card_facts(info, root, record, best, epoch, records)
-    pretrained = find_encoder(name)
+    pretrained = find_encoder(name, sweep_tokenizer(info, config.encoder.name).source)
     check_frozen_encoder(config, pretrained, sweep)
     export_model(config, pretrained, weights, folder, facts, overwrite=overwrite)
     return f"Exported {record.trial_id} of {sweep}, epoch {epoch} (its best {best} on dev), to {folder}"

@@ -136,14 +136,16 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.setup.precision import describe_precision, fit_encoders
     from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total, describe_trials
     from sweeps.setup.time_estimate import describe_time
+    from sweeps.setup.tokenizers import fit_tokenizers
 
     check_machine(options)
     inputs = read_inputs(options)
     show_lines([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
     found = {name: preview_encoder(name) for name in encoder_names(inputs.space)}
-    encoders = {name: own.pretrained for name, own in found.items()}
+    own = {name: preview.pretrained for name, preview in found.items()}
+    inputs, encoders, tokenizer_lines = fit_tokenizers(options, inputs, own)
     inputs = fit_encoders(options, inputs, encoders)
-    show_lines([*describe_families(encoders.values()), *describe_precision(inputs)])
+    show_lines([*tokenizer_lines, *describe_families(encoders.values()), *describe_precision(inputs)])
     show_lines(
         f"The encoder {name} is {own.place}." if len(found) > 1 else f"The encoder is {own.place}."
         for name, own in found.items()

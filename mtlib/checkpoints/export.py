@@ -18,6 +18,7 @@ from torch import Tensor
 from mtlib.checkpoints.initial_weights import ENCODER, ENCODER_FILE, TASKS_FILE, check_fit
 from mtlib.checkpoints.model_card import CardFacts, card_text, is_hub_name
 from mtlib.config.trial import TrialConfig
+from mtlib.data.tokenizer_facts import AUTO_TOKENIZER, TOKENIZER_FILE
 from mtlib.model.adapters import adapter_settings, import_peft
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
@@ -128,7 +129,8 @@ def load_exported(folder: Path | str) -> ExportedModel:
         found = f"{folder}, which {f'has no {name}' if folder.is_dir() else 'is no folder'}"
         require((folder / name).is_file(), "an exported model must be a folder that export_model wrote", found)
     config = without_adapter_settings(read_config(folder / EXPORTED_CONFIG_FILE))
-    pretrained = load_encoder(str(folder))
+    has_file = (folder / TOKENIZER_FILE).is_file()  # another version of `transformers` may build its class otherwise
+    pretrained = load_encoder(str(folder), TOKENIZER_FILE if has_file else AUTO_TOKENIZER)
     encoder = {f"{ENCODER}{name}": tensor for name, tensor in pretrained.weights.items()}
     try:
         weights = {**encoder, **load_file(folder / TASKS_FILE)}

@@ -25,6 +25,7 @@ from mtlib.data.tokenizer_facts import (
     find_special_tokens,
     tokenizer_fingerprint,
     truncate_longest_first,
+    word_pieces_of_texts,
 )
 from mtlib.runtime.checksum import hash_of
 
@@ -200,7 +201,7 @@ def tokenize_texts(tokenizer: "PreTrainedTokenizerBase", texts: list[str]) -> pa
     pieces, lengths = [], [0]
     for start in range(0, len(texts), TOKENIZER_CHUNK_ROWS):
         chunk = texts[start : start + TOKENIZER_CHUNK_ROWS]
-        found = tokenizer(chunk, add_special_tokens=False, verbose=False)["input_ids"]
+        found = word_pieces_of_texts(tokenizer, chunk)
         pieces.append(np.fromiter(itertools.chain.from_iterable(found), dtype=np.int32))
         lengths.extend(map(len, found))
     return pa.LargeListArray.from_arrays(np.cumsum(lengths, dtype=np.int64), np.concatenate(pieces))

@@ -1,8 +1,9 @@
-"""Special tokens, truncation and fingerprint of a tokenizer."""
+"""Special tokens, truncation and fingerprint of a tokenizer, and the tokenizer that a `tokenizer.json` describes."""
 
 import hashlib
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,10 @@ import numpy as np
 from mtlib.runtime.checksum import hash_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+AUTO_TOKENIZER, TOKENIZER_FILE = "AutoTokenizer", "tokenizer.json"
+"""What a tokenizer is made by: `AutoTokenizer` for the class of a model, or as this file of the encoder says."""
 ORIGIN_KEYS = ("name_or_path", "is_local", "local_files_only")  # of a saved tokenizer: where it was loaded from
 
 
@@ -68,6 +71,37 @@ def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
 def word_pieces(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
     """Ids of a text's word pieces, without special tokens."""
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def word_pieces_of_texts(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> list[list[int]]:
+    """Ids of the word pieces of each of at least one text, without special tokens."""
+    return list(tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def tokenizer_of_file(content: str, like: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerFast":
+    """Returns the tokenizer that the content of a `tokenizer.json` describes.
+
+    `AutoTokenizer` takes only vocabulary and merges from that file where `tokenizer_config.json` names the class of a
+    model, and builds normalizer, pre-tokenizer and template anew (transformers 5.23).
+
+    Args:
+        like: what `AutoTokenizer` makes of the same folder: names of special tokens, the longest text, the side of
+            padding and the inputs of the model are its own. Truncation and padding of the file are dropped.
+    """
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    described = Tokenizer.from_str(content)
+    described.no_truncation()
+    described.no_padding()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=described,
+        model_max_length=like.model_max_length,
+        padding_side=like.padding_side,
+        pad_token_type_id=like.pad_token_type_id,
+        model_input_names=like.model_input_names,
+        **like.special_tokens_map,
+    )
 
 
 def is_read_last(tokenizer: "PreTrainedTokenizerBase") -> bool:

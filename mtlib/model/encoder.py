@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import hashlib
 import json
 import sys
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from mtlib.config.network import EncoderConfig
-from mtlib.data.tokenizer_facts import is_read_last
+from mtlib.data.tokenizer_facts import AUTO_TOKENIZER, TOKENIZER_FILE, is_read_last, tokenizer_of_file
 from mtlib.model.architecture_check import WORKING, check_architecture
 from mtlib.model.hub import ask_hub, hub_cache_folder, is_folder
 from mtlib.model.weight_files import check_finite, fault_of_files
@@ -40,6 +41,10 @@ class PretrainedEncoder:
     """Pretrained weights by name, on the CPU, fp32."""
     tokenizer: Any
     """A fast `transformers` tokenizer; None where texts have been tokenised already."""
+    tokenizer_source: str = AUTO_TOKENIZER
+    """What made it: `AutoTokenizer`, or `tokenizer.json` itself."""
+    tokenizer_json: str | None = None
+    """The content of the encoder's `tokenizer.json`; None where there is none."""
     fingerprint: str
     """SHA-256 of configuration and weights."""
     max_length: int
@@ -66,19 +71,25 @@ class CannotLoad(ValueError):  # noqa: N818 - not final: another location may ha
     """An encoder is missing or incomplete in one location."""
 
 
-def find_encoder(name: str) -> PretrainedEncoder:
+def find_encoder(name: str, tokenizer_source: str = AUTO_TOKENIZER) -> PretrainedEncoder:
     """Loads the pretrained encoder of a trial; ValueError as `load_encoder`, or if its folder is missing."""
     is_gone = Path(name).is_absolute() and not Path(name).is_dir()
     require(not is_gone, "the trial's encoder folder must exist, or be replaced with --encoder", f"no folder {name}")
-    return load_encoder(name)
+    return load_encoder(name, tokenizer_source)
 
 
-def load_encoder(name: str) -> PretrainedEncoder:
+def load_encoder(name: str, tokenizer_source: str = AUTO_TOKENIZER) -> PretrainedEncoder:
     """Loads an encoder and its tokenizer, from this machine if it is complete there, else from the hub.
 
     Raises:
         ValueError: in one line: it is nowhere available, damaged or incomplete, or not bidirectional.
     """
+    found = load_encoder_itself(name)
+    return found if tokenizer_source == AUTO_TOKENIZER else with_file_tokenizer(found)
+
+
+def load_encoder_itself(name: str) -> PretrainedEncoder:
+    """As `load_encoder`, with what `AutoTokenizer` makes."""
     if not is_folder(name):
         with contextlib.suppress(CannotLoad):  # not cached, or incomplete; errors of the hub are reported instead
             return load_from(name, only_local=True)
@@ -108,9 +119,10 @@ def with_random_weights(name: str) -> PretrainedEncoder:
 
     with tempfile.TemporaryDirectory() as folder:
         config, tokenizer = load_description(name, cache_dir=folder)
+        content = read_tokenizer_json(name, cache_dir=folder)
     with loading(name), torch.random.fork_rng(devices=[]):
         model = AutoModel.from_config(config, dtype=torch.float32)
-    return describe_model(name, model, tokenizer)
+    return describe_model(name, model, tokenizer, content)
 
 
 def load_from(name: str, only_local: bool) -> PretrainedEncoder:
@@ -129,7 +141,8 @@ def load_from(name: str, only_local: bool) -> PretrainedEncoder:
             adapter_kwargs={"local_files_only": only_local},  # with peft installed it looks for an adapter, too
         )
     check_missing_weights(name, info)
-    found = describe_model(name, model, tokenizer)
+    content = read_tokenizer_json(name, local_files_only=only_local)
+    found = describe_model(name, model, tokenizer, content)
     check_finite(f"encoder '{name}' must have finite weights", model.named_parameters())
     return found
 
@@ -154,6 +167,42 @@ def load_description(name: str, **where: Any) -> tuple[Any, Any]:
     return config, tokenizer
 
 
+def read_tokenizer_json(name: str, **where: Any) -> str | None:
+    """Returns the content of an encoder's `tokenizer.json`, None without one; `where` as in `load_description`.
+
+    Raises:
+        CannotLoad: it cannot be read.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    with loading(name):
+        try:
+            path = Path(name) / TOKENIZER_FILE if is_folder(name) else hf_hub_download(name, TOKENIZER_FILE, **where)
+            return Path(path).read_text(encoding="utf-8")
+        except (FileNotFoundError, EntryNotFoundError):
+            return None
+
+
+def with_file_tokenizer(pretrained: PretrainedEncoder) -> PretrainedEncoder:
+    """Returns an encoder with the tokenizer that its `tokenizer.json` describes.
+
+    Raises:
+        CannotLoad: it has no such file, or one that cannot encode a text.
+        ValueError: the tokenizer has tokens without an embedding.
+    """
+    name, content = pretrained.name, pretrained.tokenizer_json
+    if content is None:
+        raise CannotLoad(f"encoder '{name}' must come with the {TOKENIZER_FILE} with which it was trained, got none")
+    with loading(name):
+        tokenizer = tokenizer_of_file(content, pretrained.tokenizer)
+        reads_last = is_read_last(tokenizer)
+    check_tokens(name, getattr(pretrained.config, "vocab_size", sys.maxsize), tokenizer)
+    return dataclasses.replace(
+        pretrained, tokenizer=tokenizer, tokenizer_source=TOKENIZER_FILE, is_read_last=reads_last
+    )
+
+
 @contextlib.contextmanager
 def loading(name: str) -> Iterator[None]:
     """Turns every exception of `transformers` into CannotLoad with one line; silences its output."""
@@ -174,15 +223,15 @@ def reason_of_failure(name: str, error: Exception) -> str:
     return fault_of_files([*others, *weights]) or first_line(error)
 
 
-def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEncoder:
-    """Returns a `PretrainedEncoder` from a model and its tokenizer.
+def describe_model(name: str, model: nn.Module, tokenizer: Any, tokenizer_json: str | None = None) -> PretrainedEncoder:
+    """Returns a `PretrainedEncoder` from a model, its tokenizer, and the content of its `tokenizer.json`.
 
     Raises:
         CannotLoad: the tokenizer cannot encode a text.
         ValueError: the tokenizer has tokens without an embedding.
     """
     drop_pooler(model)
-    check_tokens(name, model, tokenizer)
+    check_tokens(name, num_embeddings(model), tokenizer)
     with loading(name):
         reads_last = is_read_last(tokenizer)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
@@ -191,6 +240,7 @@ def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEnc
         config=model.config,
         weights=weights,
         tokenizer=tokenizer,
+        tokenizer_json=tokenizer_json,
         fingerprint=encoder_fingerprint(model.config, weights),
         max_length=min(tokenizer.model_max_length, num_positions(model)),
         is_read_last=reads_last,
@@ -206,12 +256,16 @@ def check_missing_weights(name: str, info: Mapping[str, Any]) -> None:
             raise CannotLoad(f"encoder '{name}' must have all its weights, {len(found)} are {fault}, first {found[0]}")
 
 
-def check_tokens(name: str, model: nn.Module, tokenizer: Any) -> None:
-    """Raises ValueError if a token's id is not below the number of embeddings; a text that has it could not be read."""
+def num_embeddings(model: nn.Module) -> int:
+    """Number of tokens that have an embedding; CANINE hashes characters and has no table of tokens."""
     try:
-        count = len(model.get_input_embeddings().weight)  # type: ignore[operator]
-    except (AttributeError, NotImplementedError):  # CANINE hashes characters and has no table of tokens
-        return
+        return len(model.get_input_embeddings().weight)  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):
+        return sys.maxsize
+
+
+def check_tokens(name: str, count: int, tokenizer: Any) -> None:
+    """Raises ValueError if a token's id is not below the number of embeddings; a text that has it could not be read."""
     token, largest = max(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
     rule = f"encoder '{name}' must have an embedding for each token of its tokenizer"
     require(largest < count, rule, f"{count:,} embeddings, and token {token!r} with id {largest}")

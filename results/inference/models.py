@@ -12,7 +12,7 @@ from results.ensembles.candidates import describe_candidate
 from results.records.files import folder_name
 from results.records.selection import SELECTION_FILE, Member, Selection
 from results.records.tables import read_trials
-from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, sweep_encoders
+from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, sweep_encoders, sweep_tokenizer
 from results.records.weights import read_trial_weights
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -47,8 +47,8 @@ class ModelSource:
     """Name or folder that replaces the pretrained encoder of all members; None: as their trials name it."""
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu` or `cuda`."""
-    loaded: "dict[str, PretrainedEncoder]" = field(default_factory=dict)
-    """Encoders that have been loaded already, by name."""
+    loaded: "dict[tuple[str, str], PretrainedEncoder]" = field(default_factory=dict)
+    """Encoders that have been loaded already, by name and by what makes their tokenizer."""
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
@@ -78,10 +78,11 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     for member, (record, config) in zip(members, trials, strict=True):
         name = describe_candidate(member)
         weights = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
-        encoder = source.encoder or config.encoder.name
-        if encoder not in source.loaded:
-            source.loaded[encoder] = find_encoder(encoder)
-        pretrained = source.loaded[encoder]
+        tokenizer = sweep_tokenizer(read_sweep(source.places[member.sweep]), config.encoder.name)
+        wanted = source.encoder or config.encoder.name, tokenizer.source
+        if wanted not in source.loaded:
+            source.loaded[wanted] = find_encoder(*wanted)
+        pretrained = source.loaded[wanted]
         config = without_emulation(config, on_gpu=device.type == "cuda")
         check_frozen_encoder(config, pretrained, source.places[member.sweep])
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")

@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mtlib.data.tokenizer_facts import AUTO_TOKENIZER
 from results.page.content import Block, Fold, Listing, TextTable
-from results.records.trials import sweep_encoders
+from results.records.trials import sweep_encoders, sweep_tokenizer
 from results.sweep import Sweep
 
 SHORT_HASH = 12
@@ -35,7 +36,7 @@ def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Sweep", str(info.get("name", ""))
     yield "Started", str(info.get("created", ""))
     yield "Seed", str(info.get("seed", ""))
-    encoders = [f"{name} ({fingerprint[:SHORT_HASH]})" for name, fingerprint in sweep_encoders(info).items()]
+    encoders = [encoder_text(info, name, fingerprint) for name, fingerprint in sweep_encoders(info).items()]
     yield "Encoders" if len(encoders) > 1 else "Encoder", ", ".join(encoders)
     why = f" ({info['precision_reason']})" if info.get("precision_reason") else ""
     yield "Precision", str((info.get("base") or {}).get("precision", "")) + why
@@ -48,6 +49,12 @@ def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     names = {"num_workers": "workers", "cpus_per_worker": "CPUs per worker", "gpus_per_worker": "GPUs per worker"}
     counts = [f"{title}: {info[name]}" for name, title in names.items() if info.get(name) is not None]
     yield "Per trial", ", ".join(counts)
+
+
+def encoder_text(info: Mapping[str, Any], name: str, fingerprint: str) -> str:
+    """An encoder with its fingerprint, and what made its tokenizer unless that was `AutoTokenizer`."""
+    source = sweep_tokenizer(info, name).source
+    return f"{name} ({fingerprint[:SHORT_HASH]}{'' if source == AUTO_TOKENIZER else f', tokens by its {source}'})"
 
 
 def machine_text(hardware: Mapping[str, Any]) -> str:

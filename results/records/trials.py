@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from mtlib.config.schema import read_value
+from mtlib.data.tokenizer_facts import AUTO_TOKENIZER
 from mtlib.runtime.errors import first_line, nearest_names, require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import Location, exists, full_path, join_location, open_folder, split_location
@@ -36,6 +37,8 @@ SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
 ENCODERS_KEY = "encoders"
 """The key under which a sweep with several encoders has the fingerprint of each by name."""
+TOKENIZERS_KEY = "tokenizers"
+"""The key under which a sweep has a `TokenizerRecord` of each encoder by name."""
 FIRST_LOOK = "first_look"
 """Key of `sweep.json`: configurations and replicates that the first command declared which can tell anything apart."""
 
@@ -158,6 +161,26 @@ def sweep_encoders(info: Mapping[str, Any]) -> dict[str, str]:
     one = info.get("encoder") or {}
     own = {one["name"]: one.get("fingerprint", "not recorded")} if one.get("name") else {}
     return dict(info.get(ENCODERS_KEY) or own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerRecord:
+    """How the texts of a sweep's data become the tokens of an encoder."""
+
+    source: str = AUTO_TOKENIZER
+    """What made the tokenizer: `AutoTokenizer`, or `tokenizer.json`."""
+    tokens: str | None = None
+    """SHA-256 of the tokens of a sample of the texts; None where it was not recorded."""
+
+
+def sweep_tokenizer(info: Mapping[str, Any], encoder: str) -> TokenizerRecord:
+    """Returns how a sweep tokenises texts for an encoder, which may have another name now if it is the only one.
+
+    `info` is the content of `sweep.json`; a sweep that has no record used `AutoTokenizer`.
+    """
+    known = info.get(TOKENIZERS_KEY) or {}
+    found = known.get(encoder) or (next(iter(known.values())) if len(known) == 1 else {})
+    return TokenizerRecord(**found)
 
 
 def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:

@@ -25,6 +25,7 @@ from sweeps.setup.machine_checks import check_machine, describe_gpus
 from sweeps.setup.packing import pack_gpus
 from sweeps.setup.precision import describe_precision, fit_encoders
 from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
+from sweeps.setup.tokenizers import fit_tokenizers
 from sweeps.tracking.listener import Trackers
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
@@ -74,8 +75,9 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
     inputs = read_inputs(options)
     listener.show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
     encoders = {name: load_encoder(name) for name in encoder_names(inputs.space)}
+    inputs, encoders, tokenizer_lines = fit_tokenizers(options, inputs, encoders)
     inputs = fit_encoders(options, inputs, encoders)
-    listener.show([*describe_families(encoders.values()), *describe_precision(inputs)])
+    listener.show([*tokenizer_lines, *describe_families(encoders.values()), *describe_precision(inputs)])
     if options.packs_gpus:
         listener.show([MEASURING])
         num_trials = options.num_trials(options.num_drawn or len(grid_trials(inputs.space)))

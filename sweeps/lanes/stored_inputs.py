@@ -53,7 +53,9 @@ def put_inputs(inputs: TrainingInputs, data_folder: Path, cache_folder: Path) ->
     stored = {fingerprint: ray.put(table) for fingerprint, table in tables.items()}
     return StoredInputs(
         encoders={
-            name: ray.put((dataclasses.replace(own, weights={}, tokenizer=None), to_arrays(own.weights)))
+            name: ray.put(
+                (dataclasses.replace(own, weights={}, tokenizer=None, tokenizer_json=None), to_arrays(own.weights))
+            )
             for name, own in inputs.encoders.items()
         },
         corpora={
@@ -103,7 +105,8 @@ class InputsReader:
             if self._read is None or self._read[0] != key:
                 self._read = None  # before the next one takes memory
                 folders = self._stored.data_folder, self._stored.cache_folder
-                self._read = key, self._call_on_driver(read_tokens, config, *folders)
+                source = self.read_encoder(config).tokenizer_source
+                self._read = key, self._call_on_driver(read_tokens, config, source, *folders)
             return self._read[1]
         self._tables = {ref: self._tables[ref] if ref in self._tables else ray.get(ref) for ref in refs.values()}
         return {name: self._tables[ref] for name, ref in refs.items()}
@@ -125,9 +128,10 @@ class InputsReader:
             raise
 
 
-def read_tokens(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
+def read_tokens(config: TrialConfig, tokenizer_source: str, data_folder: Path, cache_folder: Path) -> Corpus:
     """Reads and tokenises the data of a configuration."""
-    return tokenize(read_data(config, data_folder), load_encoder(config.encoder.name).tokenizer, cache_folder)
+    encoder = load_encoder(config.encoder.name, tokenizer_source)
+    return tokenize(read_data(config, data_folder), encoder.tokenizer, cache_folder)
 
 
 def read_start_arrays(config: EncoderConfig) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ from mtlib.runtime.storage import (
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER
 from results.records.race import RACE_KEY, RaceRecord, race_to_json
-from results.records.trials import ENCODERS_KEY, FIRST_LOOK, SPACE_FILE, write_sweep
+from results.records.trials import ENCODERS_KEY, FIRST_LOOK, SPACE_FILE, TOKENIZERS_KEY, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, check_name_is_free, writing_to
@@ -122,6 +122,7 @@ def sweep_info(
         },
         "encoder": {"name": space.base.encoder.name, "fingerprint": next(iter(encoders.values()))},
         **several,
+        TOKENIZERS_KEY: {name: vars(record) for name, record in inputs.tokenizers.items()},
         "code": describe_code(),
         "git": describe_git(PROJECT_FOLDER),
         "python": platform.python_version(),

@@ -23,7 +23,7 @@ from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import check_answer, exists, is_file, join_location, open_folder
 from mtlib.tasks import Task, in_order
 from results.ensembles.methods import with_own
-from results.records.trials import SPACE_FILE, SWEEP_FILE, read_sweep, sweep_tasks
+from results.records.trials import SPACE_FILE, SWEEP_FILE, TokenizerRecord, read_sweep, sweep_tasks
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
 from search_spaces.presets import general
 from search_spaces.space import Grid, SearchSpace, changed_keys, choice_values, grid_configs, search_domain
@@ -79,6 +79,8 @@ class SweepInputs:
     """One line per label that is left out by choice."""
     notes: tuple[str, ...]
     """Notes on data and encoder to print."""
+    tokenizers: Mapping[str, TokenizerRecord] = dataclasses.field(default_factory=dict)
+    """How texts become tokens, by encoder; empty until encoders are loaded."""
     precision_reason: str | None = None
     """Why the base's precision was chosen, in a clause; None where it is the user's or the space's."""
 

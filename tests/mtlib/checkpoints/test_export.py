@@ -15,11 +15,14 @@ from mtlib.checkpoints.export import FILES, export_model, load_exported, written
 from mtlib.checkpoints.model_card import CardFacts
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
-from mtlib.model.encoder import PretrainedEncoder
+from mtlib.data.tokenizer_facts import AUTO_TOKENIZER, TOKENIZER_FILE
+from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.active_weights import active_weights
 from mtlib.training.evaluation import predict
 from tests.one_line_error import one_line_error
+from tests.own_tokenizers import FAMILIES, write_own_encoder
+from tests.own_tokenizers import TEXTS as OWN_TEXTS
 
 CPU = torch.device("cpu")
 TEXTS = ["the bad film", "a very slow old dog sleeps", "cat"]
@@ -64,6 +67,22 @@ def export(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, tmp_path: 
         return tmp_path / name
 
     return write
+
+
+@pytest.mark.parametrize("source", [AUTO_TOKENIZER, TOKENIZER_FILE])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_tokenizer_of_an_export_gives_the_tokens_of_the_training(
+    family: str, source: str, tiny_config: TrialConfig, tmp_path: Path
+) -> None:
+    write_own_encoder(tmp_path / "own", family)
+    encoder = load_encoder(str(tmp_path / "own"), source)
+    export_model(tiny_config, encoder, MultiTaskModel(tiny_config, encoder).state_dict(), tmp_path / "model", FACTS)
+    found = (AutoTokenizer.from_pretrained(tmp_path / "model"), load_exported(tmp_path / "model").pretrained.tokenizer)
+    for texts in (*((text,) for text in OWN_TEXTS), ("The Old", "Dog")):
+        trained = encoder.tokenizer(*texts, return_token_type_ids=True)
+        for tokenizer in found:
+            assert tokenizer(*texts, return_token_type_ids=True) == trained
+    assert found[0].model_input_names == encoder.tokenizer.model_input_names  # some models take no segments
 
 
 def logits_of(model: MultiTaskModel, config: TrialConfig, corpus: Corpus) -> dict[str, np.ndarray]:

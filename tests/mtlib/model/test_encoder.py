@@ -20,6 +20,7 @@ from transformers import (
 )
 
 from mtlib.config.network import EncoderConfig
+from mtlib.data.tokenizer_facts import TOKENIZER_FILE
 from mtlib.model.encoder import (
     PretrainedEncoder,
     build_encoder,
@@ -214,6 +215,13 @@ def test_weights_that_are_not_finite_are_refused_by_name(copy_of_encoder: Path) 
     message = loading_error(copy_of_encoder)
     assert "finite" in message
     assert message.endswith(f"first {BIAS}")
+
+
+def test_a_folder_without_the_file_that_tokenised_the_training_is_refused(copy_of_encoder: Path) -> None:
+    (copy_of_encoder / TOKENIZER_FILE).unlink()
+    assert load_encoder(str(copy_of_encoder)).tokenizer_json is None
+    with pytest.raises(ValueError, match=r"must come with the tokenizer\.json with which it was trained, got none$"):
+        load_encoder(str(copy_of_encoder), TOKENIZER_FILE)
 
 
 def test_a_token_without_an_embedding_is_refused(copy_of_encoder: Path) -> None:

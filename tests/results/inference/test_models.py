@@ -9,11 +9,12 @@ import torch
 from safetensors.torch import load_file
 
 from mtlib.config.trial import TrialConfig
+from mtlib.data.tokenizer_facts import AUTO_TOKENIZER, TOKENIZER_FILE
 from mtlib.model import encoder
 from mtlib.tasks import TASKS
 from results.inference.models import ModelSource, check_frozen_encoder, find_sweeps, load_models
 from results.records.tables import read_trials, write_trials
-from results.records.trials import write_sweep
+from results.records.trials import TOKENIZERS_KEY, TokenizerRecord, read_sweep, write_sweep
 from tests.one_line_error import one_line_error
 from tests.results.inference.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
 
@@ -62,9 +63,9 @@ def test_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.Monkey
     loads: list[str] = []
     real = encoder.load_encoder
 
-    def load(name: str) -> encoder.PretrainedEncoder:
+    def load(name: str, tokenizer_source: str) -> encoder.PretrainedEncoder:
         loads.append(name)
-        return real(name)
+        return real(name, tokenizer_source)
 
     monkeypatch.setattr(encoder, "load_encoder", load)
     source = source_of(trained_folder)
@@ -74,6 +75,16 @@ def test_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.Monkey
         assert first.pretrained is second.pretrained
         assert first.model is not second.model
     assert len(loads) == 1
+
+
+def test_a_model_keeps_the_tokenizer_of_its_training(folder: Path) -> None:
+    member = member_of(folder, FIRST, "sts")
+    (before,) = load_models([member], "sts", source_of(folder))
+    name = before.config.encoder.name
+    record = vars(TokenizerRecord(source=TOKENIZER_FILE))
+    write_sweep(folder, {**read_sweep(folder), TOKENIZERS_KEY: {name: record}})
+    (after,) = load_models([member], "sts", source_of(folder))
+    assert [own.pretrained.tokenizer_source for own in (before, after)] == [AUTO_TOKENIZER, TOKENIZER_FILE]
 
 
 def test_moved_encoder_can_be_named_but_not_two(folder: Path, tiny_encoder_folder: Path) -> None:

@@ -1,0 +1,115 @@
+"""Decides whether `AutoTokenizer` reads the texts of a sweep, or the encoder's own `tokenizer.json`."""
+
+import dataclasses
+import heapq
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+
+from mtlib.data.tables import Table
+from mtlib.data.tokenizer_facts import (
+    TOKENIZER_FILE,
+    SpecialTokens,
+    Template,
+    find_special_tokens,
+    word_pieces_of_texts,
+)
+from mtlib.model.encoder import PretrainedEncoder, with_file_tokenizer
+from mtlib.runtime.checksum import hash_of
+from mtlib.runtime.errors import require
+from results.records.trials import TokenizerRecord, read_sweep, sweep_tokenizer
+from sweeps.options import SweepOptions
+from sweeps.setup.inputs import SweepInputs
+
+NUM_COMPARED = 2_000
+"""Texts that both tokenizers read: enough to meet what one text of a thousand has, and read in a tenth of a second."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextSample:
+    """Some texts of the data."""
+
+    texts: Sequence[str]
+    has_pairs: bool
+    """Whether the data has pairs; where it has none, the special tokens of pairs do not matter."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SampledTokens:
+    """Everything of a sample that reaches a trial, as one tokenizer reads it."""
+
+    pieces: Sequence[Sequence[int]]
+    """Ids of each text's word pieces, without special tokens."""
+    templates: tuple[Template, ...]
+    """The special tokens around a text, and around a pair where the data has pairs."""
+    pad: tuple[int, int]
+    """As in `SpecialTokens`."""
+
+
+def fit_tokenizers(
+    options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
+) -> tuple[SweepInputs, dict[str, PretrainedEncoder], list[str]]:
+    """Returns the inputs with a record of each tokenizer, the encoders with their tokenizers, and lines to show.
+
+    A new sweep reads texts as `tokenizer.json` says where `AutoTokenizer` reads them otherwise: the encoder was
+    pretrained with the tokens of the file. A resumed sweep reads them as it began.
+
+    Raises:
+        ValueError: one line: a resumed sweep would read other tokens than when it began, or the file cannot be used.
+    """
+    sample = sample_texts(inputs.tables.values())
+    begun = read_sweep(options.folder) if options.resume else None
+    fitted, records, lines = dict[str, PretrainedEncoder](), dict[str, TokenizerRecord](), list[str]()
+    for name, encoder in encoders.items():
+        recorded = None if begun is None else sweep_tokenizer(begun, name)
+        if recorded is None:
+            chosen, difference = choose_tokenizer(encoder, sample)
+            lines.extend(difference)
+        else:
+            chosen = with_file_tokenizer(encoder) if recorded.source == TOKENIZER_FILE else encoder
+        tokens = hash_of([json.dumps(dataclasses.astuple(read_sample(chosen, sample)))])
+        rule = f"the tokens of {name} must be what they were when the sweep began"
+        why = f"others: its {TOKENIZER_FILE}, or the version of transformers or tokenizers, has changed"
+        require(recorded is None or recorded.tokens in (None, tokens), rule, why)
+        fitted[name], records[name] = chosen, TokenizerRecord(source=chosen.tokenizer_source, tokens=tokens)
+    return dataclasses.replace(inputs, tokenizers=records), fitted, lines
+
+
+def choose_tokenizer(encoder: PretrainedEncoder, sample: TextSample) -> tuple[PretrainedEncoder, list[str]]:
+    """Returns an encoder with the tokenizer of a new sweep, and a line if that is not what `AutoTokenizer` makes."""
+    if encoder.tokenizer_json is None:
+        return encoder, []
+    described = with_file_tokenizer(encoder)
+    auto, file = read_sample(encoder, sample), read_sample(described, sample)
+    # Where nothing differs `AutoTokenizer` stays, and with it all fingerprints of tokens that were trained on before.
+    return (encoder, []) if auto == file else (described, [describe_difference(encoder, auto, file)])
+
+
+def sample_texts(tables: Iterable[Table]) -> TextSample:
+    """Returns some distinct texts of tables, the same ones in whatever order the rows are."""
+    columns = [table.texts for table in tables]
+    texts = {text for pair in columns for column in pair for text in column}
+    chosen = heapq.nsmallest(NUM_COMPARED, texts, key=lambda text: (zlib.crc32(text.encode()), text))
+    return TextSample(texts=chosen, has_pairs=any(len(pair) == 2 for pair in columns))
+
+
+def read_sample(encoder: PretrainedEncoder, sample: TextSample) -> SampledTokens:
+    """Returns what an encoder's tokenizer makes of a sample; ValueError as `find_special_tokens`."""
+    special: SpecialTokens = find_special_tokens(encoder.tokenizer)
+    return SampledTokens(
+        pieces=word_pieces_of_texts(encoder.tokenizer, sample.texts) if sample.texts else [],
+        templates=(special.single, special.pair) if sample.has_pairs else (special.single,),
+        pad=special.pad,
+    )
+
+
+def describe_difference(encoder: PretrainedEncoder, auto: SampledTokens, file: SampledTokens) -> str:
+    """Returns a line that says which tokens are read, and the first difference between the two tokenizers."""
+    start = f"Tokens: as {TOKENIZER_FILE} of {encoder.name} says; AutoTokenizer reads"
+    different = [pair for pair in zip(auto.pieces, file.pieces, strict=True) if pair[0] != pair[1]]
+    if not different:
+        return f"{start} other special tokens around {'pairs' if len(file.templates) == 2 else 'texts'}"
+    first = next(pair for pair in zip_longest(*different[0]) if pair[0] != pair[1])
+    names = ("nothing" if piece is None else repr(encoder.tokenizer.convert_ids_to_tokens(piece)) for piece in first)
+    return f"{start} {len(different):,} of {len(auto.pieces):,} texts otherwise, e.g. {' for '.join(names)}"
