@@ -4,7 +4,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
@@ -27,10 +27,9 @@ from mtlib.runtime.storage import absolute_location, join_location, local_path, 
 from results.inference.dev_texts import data_folder
 from results.inference.distillation.outcome import distillation_lines, ensemble_members
 from results.inference.distillation.students import student_space
-from results.inference.distillation.taught_rows import TEACHERS_FOLDER, Lesson, train_rows
+from results.inference.distillation.taught_rows import TEACHERS_FOLDER, Lesson, TaughtRole, TaughtRows, train_rows
 from results.inference.distillation.teacher import FurtherText, TaskTexts, Taught, read_task_texts, teach
 from results.inference.distillation.training_run import TrainingRun
-from results.inference.distillation.two_fold import halve, teacher_space, two_fold_lessons
 from results.inference.models import ModelSource, find_sweeps
 from results.records.files import find_sweep
 from results.records.selection import Selection, read_selection
@@ -48,8 +47,6 @@ examples:
     python results/distil.py ~/multitask-sweeps/NAME --unlabelled TASK=new.txt --unlabelled PAIRS=new.csv#left,right
   a smaller student; flags after -- go to sweeps/run.py
     python results/distil.py ~/multitask-sweeps/NAME --student DIR -- --concurrent 2 --set distillation.temperature=2
-  by teachers that have not seen what they teach: twice as many trainings as the ensembles have configurations
-    python results/distil.py ~/multitask-sweeps/NAME --two-fold --dry-run
   once, at the very end: all of them on the rows that run.py --hold-out kept from all trials
     python results/distil.py ~/multitask-sweeps/NAME --score-hold-out
 
@@ -76,17 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_distil(words: Sequence[str]) -> int:
     """Teaches, trains students and prints the verdict; returns the exit code of the sweep of students."""
     request = read_request(words)
-    texts = read_all_texts(request)
-    code, lessons = (
-        train_teachers(request, texts) if request.is_two_fold else (SUCCESS, ensemble_lessons(request, texts))
+    students = student_space(request.config, teach_all(request, read_all_texts(request)))
+    options = ("--data", str(request.data), "--encoder", request.encoder, "--replicates", str(request.replicates))
+    training_run = TrainingRun(
+        folder=request.home / TEACHERS_FOLDER,
+        new_words=(*options, *request.run_words),
+        is_dry_run=request.is_dry_run,
     )
-    if not lessons:
-        if request.is_dry_run:
-            show_note("Students are planned when these teachers are trained.")
-        return code
-    students = student_space(request.config, teach_all(request, texts, lessons))
-    new = ("--encoder", request.encoder, "--replicates", str(request.replicates))
-    code, is_whole = request.training_run(new).train(students, request.students, request.encoder)
+    code, is_whole = training_run.train(students, request.students, request.encoder)
     if is_whole:
         show_lines(["", *outcome_lines(request, words)])
     return code
@@ -128,20 +122,12 @@ class DistilRequest:
     further: tuple[FurtherText, ...]
     students: str
     """The folder of the sweep of students."""
-    teachers: str
-    """The folder of the sweep of teachers, which are trained on halves of the train rows."""
-    is_two_fold: bool
     encoder: str
     replicates: int
     run_words: tuple[str, ...]
     """Further words for `sweeps/run.py`."""
     scores_held_out: bool
     is_dry_run: bool
-
-    def training_run(self, words: Sequence[str]) -> TrainingRun:
-        """Says how a sweep of students or teachers is trained; a new one gets `words`."""
-        new = ("--data", str(self.data), *words, *self.run_words)
-        return TrainingRun(folder=self.home / TEACHERS_FOLDER, new_words=new, is_dry_run=self.is_dry_run)
 
 
 def read_request(words: Sequence[str]) -> DistilRequest:
@@ -166,9 +152,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         source=ModelSource(places=find_sweeps(selection, place), device=options.device),
         config=config,
         further=tuple(further_text(text, selection) for text in options.unlabelled),
-        students=join_location(storage, options.name or f"{name}-students{'-two-fold' * options.two_fold}"),
-        teachers=join_location(storage, f"{name}-teachers"),
-        is_two_fold=options.two_fold,
+        students=join_location(storage, options.name or f"{name}-students"),
         encoder=config.encoder.name if options.student is None else read_encoder_name(options.student, "--student"),
         replicates=options.replicates,
         run_words=tuple(further),
@@ -185,8 +169,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("sweep", nargs="?", metavar="SWEEP", help="name or folder of a sweep whose ensembles have been selected")
     words = "texts without labels for a task, from which its ensemble teaches too; may be given several times"
     add("--unlabelled", metavar="TASK=FILE", action="append", default=[], help=words)
-    words = "train the ensembles' configurations again on halves of the train rows, and let each teach the other half"
-    add("--two-fold", action="store_true", help=words)
     add("--student", metavar="NAME|DIR", help="encoder of the students (default: the best trial's)")
     add("--name", metavar="NAME", help="of the sweep of students (default: SWEEP-students)")
     words = "trainings of each student (default: %(default)s)"
@@ -222,41 +204,17 @@ def further_text(text: str, selection: Selection) -> FurtherText:
         return found
 
 
-def train_teachers(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> tuple[int, dict[str, list[Lesson]]]:
-    """Trains the ensembles' configurations on halves of the train rows.
-
-    Returns:
-        The exit code of their sweep, and by task what they are to predict; nothing unless all of them are trained.
-    """
-    selection, teachers = request.selection, request.teachers
-    halves = {name: halve(selection.definitions[name], own.train, request.home) for name, own in texts.items()}
-    space = teacher_space(selection, request.source, halves)
-    code, is_whole = request.training_run(()).train(space, teachers)
-    if not is_whole:
-        return code, {}
-    return code, two_fold_lessons(selection, request.source, halves, teachers, read_trials(teachers))
-
-
-def ensemble_lessons(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> dict[str, list[Lesson]]:
-    """Returns by task what its ensemble is to predict: the train rows, which its models have seen."""
-    members = ensemble_members(request.selection)
-    return {name: [Lesson(members=members[name], rows=train_rows(own.train))] for name, own in texts.items()}
-
-
-def teach_all(
-    request: DistilRequest, texts: Mapping[str, TaskTexts], lessons: Mapping[str, list[Lesson]]
-) -> list[Taught]:
-    """Returns what is taught of all tasks: train rows by `lessons`, further texts by the ensembles;
-    each is predicted once."""
+def teach_all(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> list[Taught]:
+    """Returns what the ensembles teach of all tasks: train rows and further texts, each predicted once."""
     members, found = ensemble_members(request.selection), list[Taught]()
-    places = {**request.source.places, request.teachers: request.teachers}
-    source = replace(request.source, places=places)
     for name, own in texts.items():
         task = request.selection.definitions[name]
-        found.append(teach(task, "train", lessons[name], source, request.home, show_note))
+        parts: dict[TaughtRole, TaughtRows] = {"train": train_rows(own.train)}
         if own.further.texts:
-            more = Lesson(members=members[name], rows=own.further)
-            found.append(teach(task, "augment", [more], source, request.home, show_note))
+            parts["augment"] = own.further
+        for role, rows in parts.items():
+            lesson = Lesson(members=members[name], rows=rows)
+            found.append(teach(task, role, lesson, request.source, request.home, show_note))
     return found
 
 

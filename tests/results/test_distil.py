@@ -47,7 +47,7 @@ def test_the_command_for_held_out_rows_keeps_the_flags(
     trained_folder: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without them it would score other students."""
-    words = [str(trained_folder), "--two-fold", "--name", "mine", "--data", str(tiny_folder)]
+    words = [str(trained_folder), "--student", str(tiny_folder), "--name", "mine", "--data", str(tiny_folder)]
     config = distil.best_config(str(trained_folder)).override({"data.hold_out": 0.1})
     monkeypatch.setattr(distil, "best_config", lambda _: config)
     monkeypatch.setattr(distil, "load_sweep", lambda _: None)
@@ -83,8 +83,3 @@ def test_the_ensembles_of_the_demonstration_become_one_model(tmp_path: Path) -> 
     curves = students.curves
     taught = curves[(curves["metric"] == "distillation") & (curves["task"] == "sst")]
     assert (taught["value"] > 0).all()
-    two_fold = run("results/distil.py", sweep, "--two-fold", "--replicates", 1)
-    assert "best single model" in two_fold
-    teachers = load_sweep(storage / "mine-teachers").trials
-    assert set(teachers["half"]) == {"first", "second"}
-    assert len(load_sweep(storage / "mine-students-two-fold").trials) == len(("teacher", "both", "labels"))

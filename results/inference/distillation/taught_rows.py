@@ -47,14 +47,6 @@ class TaughtRows:
         """A hash of the rows."""
         return hash_of([FILE_VERSION, self.texts, self.ids, np.asarray(self.labels).tolist()])
 
-    def pick(self, rows: np.ndarray) -> "TaughtRows":
-        """Returns some of the rows, by number."""
-        numbers = rows.tolist()
-        labels = None if self.labels is None else self.labels[rows]
-        return TaughtRows(
-            ids=[self.ids[row] for row in numbers], texts=[self.texts[row] for row in numbers], labels=labels
-        )
-
 
 def train_rows(table: Table) -> TaughtRows:
     """Returns a task's own train rows, without augmentation."""
@@ -86,7 +78,7 @@ def write_once(path: Path, make: Callable[[], pa.Table]) -> bool:
     return True
 
 
-def source_settings(name: str, task: Task, path: Path, role: TaughtRole, *, has_logits: bool) -> Mapping[str, Any]:
+def source_settings(name: str, task: Task, path: Path, role: TaughtRole) -> Mapping[str, Any]:
     """Returns the settings that give a trial the rows of a file, by dotted key; the source is called `name`."""
     source = SourceConfig(
         task=task.name,
@@ -95,15 +87,15 @@ def source_settings(name: str, task: Task, path: Path, role: TaughtRole, *, has_
         text_columns=text_columns(task),
         label_column=LABEL_COLUMN,
         id_column=ID_COLUMN,
-        teacher_columns=logit_columns(task) if has_logits else (),
+        teacher_columns=logit_columns(task),
     )
     return {f"data.sources.{name}.{key}": value for key, value in to_dict(source).items()}
 
 
-def table_of(task: Task, rows: TaughtRows, logits: Floats | None = None) -> pa.Table:
-    """Returns the file of rows, with the logits that are learned for them where there are some."""
+def table_of(task: Task, rows: TaughtRows, logits: Floats) -> pa.Table:
+    """Returns the file of rows, with the logits that are learned for them."""
     texts = dict(zip(text_columns(task), map(list, zip(*rows.texts, strict=True)), strict=True))
-    values = () if logits is None else zip(logit_columns(task), logits.astype(np.float32).T, strict=True)
+    values = zip(logit_columns(task), logits.astype(np.float32).T, strict=True)
     labels = [None] * len(rows.ids) if rows.labels is None else label_values(task, rows.labels)
     kind = pa.list_(pa.string()) if task.kind_entry.has_several_labels else pa.string()
     return pa.table({ID_COLUMN: rows.ids, **texts, **dict(values), LABEL_COLUMN: pa.array(labels, kind)})

@@ -48,18 +48,16 @@ class Taught:
     def settings(self) -> Mapping[str, Any]:
         """What gives a student its rows, by dotted key."""
         name = f"taught_{self.task.name}" if self.role == "train" else f"further_{self.task.name}"
-        return source_settings(name, self.task, self.path, self.role, has_logits=True)
+        return source_settings(name, self.task, self.path, self.role)
 
 
-def teach(
-    task: Task, role: TaughtRole, lessons: Sequence[Lesson], source: ModelSource, home: Path, note: Note
-) -> Taught:
+def teach(task: Task, role: TaughtRole, lesson: Lesson, source: ModelSource, home: Path, note: Note) -> Taught:
     """Writes what models say of rows, unless it has been written.
 
     Args:
         task: whose rows they are.
         role: of the file.
-        lessons: the rows, with the models that teach each part of them.
+        lesson: the rows, with the models that teach them.
         source: where models are.
         home: the folder of the sweep that teaches.
         note: gets a line about it.
@@ -67,14 +65,13 @@ def teach(
     Raises:
         ValueError: in one line: a model cannot be loaded.
     """
-    key = hash_of([[list(map(to_dict, own.members)), own.rows.key] for own in lessons])
+    key = hash_of([[list(map(to_dict, lesson.members)), lesson.rows.key]])
     taught = Taught(task=task, path=home / TEACHERS_FOLDER / f"{task.name}-{role}-{key[:12]}.parquet", role=role)
-    num_rows = counted(sum(len(own.rows.ids) for own in lessons), "row")
+    num_rows = counted(len(lesson.rows.ids), "row")
 
     def predicted() -> pa.Table:
-        models = counted(sum(len(own.members) for own in lessons), "model")
-        note(f"{task.title}: {models} predict {num_rows} to teach ...")
-        return pa.concat_tables(table_of(task, own.rows, lesson_logits(task, own, source)) for own in lessons)
+        note(f"{task.title}: {counted(len(lesson.members), 'model')} predict {num_rows} to teach ...")
+        return table_of(task, lesson.rows, lesson_logits(task, lesson, source))
 
     if not write_once(taught.path, predicted):
         note(f"{task.title}: {num_rows} taught before ({taught.path.name})")

@@ -1,4 +1,4 @@
-"""Trains the search spaces of students and teachers by the command that trains any, `sweeps/run.py`."""
+"""Trains the search space of students by the command that trains any, `sweeps/run.py`."""
 
 import shlex
 import subprocess
@@ -32,13 +32,13 @@ class TrainingRun:
     is_dry_run: bool
     """Whether its plan is all that is wanted."""
 
-    def train(self, space: SearchSpace, place: str, encoder: str | None = None) -> tuple[int, bool]:
+    def train(self, space: SearchSpace, place: str, encoder: str) -> tuple[int, bool]:
         """Trains what is not trained yet of a space.
 
         Args:
             space: which trials.
             place: the folder of the sweep, which may have begun.
-            encoder: the one with which all its trials must start; None: as the space says.
+            encoder: the one with which all its trials must start.
 
         Returns:
             The exit code of `sweeps/run.py`, and whether all trials have ended.
@@ -85,7 +85,7 @@ def has_ended(place: str) -> bool:
     return not any(record.status in UNFINISHED for record in read_trials(place))
 
 
-def check_same(place: str, space: SearchSpace, encoder: str | None) -> None:
+def check_same(place: str, space: SearchSpace, encoder: str) -> None:
     """Raises ValueError unless a sweep that has begun learns from the files of a space, with that encoder."""
     configs = [TrialConfig.from_json(record.config) for record in read_trials(place)]
     found, wanted = (source_files(configs), source_files(grid_configs(space)))
@@ -94,7 +94,7 @@ def check_same(place: str, space: SearchSpace, encoder: str | None) -> None:
     require(found == wanted, rule, f"a difference in {', '.join(others)}")
     encoders = {config.encoder.name for config in configs}
     rule = f"{place} must start from the same encoder (or name another sweep with --name)"
-    require(encoder is None or encoders == {encoder}, rule, f"{encoder}, not {', '.join(sorted(encoders))}")
+    require(encoders == {encoder}, rule, f"{encoder}, not {', '.join(sorted(encoders))}")
 
 
 def source_files(configs: Sequence[TrialConfig]) -> set[str]:

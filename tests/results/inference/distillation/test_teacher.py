@@ -26,7 +26,7 @@ def taught_by(folder: Path, data: Path, home: Path, task: str, *further: Further
     texts = read_task_texts(selection, task, source, data, further, lambda _line: None)
     parts: list[tuple[TaughtRole, TaughtRows]] = [("train", train_rows(texts.train)), ("augment", texts.further)]
     return [
-        teach(selection.definitions[task], role, [lesson_of(selection, task, rows)], source, home, lambda _line: None)
+        teach(selection.definitions[task], role, lesson_of(selection, task, rows), source, home, lambda _line: None)
         for role, rows in parts
         if rows.texts
     ]

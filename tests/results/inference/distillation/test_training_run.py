@@ -71,5 +71,5 @@ def test_a_sweep_that_learned_something_else_is_refused(space: SearchSpace, tmp_
     place = str(tmp_path / "mine")
     other = {"data.sources.more": {"task": "sst", "path": "more.csv", "role": "augment"}}
     further = SearchSpace(name="students", question="Which?", base=space.base.override(other), grid=space.grid)
-    assert "got a difference in more.csv" in one_line_error(own.train, further, place)
+    assert "got a difference in more.csv" in one_line_error(own.train, further, place, space.base.encoder.name)
     assert "must start from the same encoder" in one_line_error(own.train, space, place, "another")
