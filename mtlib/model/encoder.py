@@ -84,17 +84,14 @@ def load_encoder(name: str, tokenizer_source: str = AUTO_TOKENIZER) -> Pretraine
     Raises:
         ValueError: in one line: it is nowhere available, damaged or incomplete, or not bidirectional.
     """
-    found = load_encoder_itself(name)
-    return found if tokenizer_source == AUTO_TOKENIZER else with_file_tokenizer(found)
-
-
-def load_encoder_itself(name: str) -> PretrainedEncoder:
-    """As `load_encoder`, with what `AutoTokenizer` makes."""
+    found = None
     if not is_folder(name):
         with contextlib.suppress(CannotLoad):  # not cached, or incomplete; errors of the hub are reported instead
-            return load_from(name, only_local=True)
-        ask_hub(name)
-    return load_from(name, only_local=False)
+            found = load_from(name, only_local=True)
+        if found is None:
+            ask_hub(name)
+    found = found or load_from(name, only_local=False)
+    return found if tokenizer_source == AUTO_TOKENIZER else with_file_tokenizer(found)
 
 
 def preview_encoder(name: str) -> EncoderPreview:

@@ -265,6 +265,8 @@ def run_on_ray(run: SweepRun) -> str | None:
             return error
         except RayError as lost:
             return describe_ray_error(lost)
+        except BrokenPipeError:  # nobody reads the progress any more; it says nothing about the storage
+            raise
         except OSError as fault:
             return f"the storage cannot be used: {first_line(fault)}"
         finally:
