@@ -17,6 +17,7 @@ from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_word
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.method_file import read_method_file
 from mtlib.runtime.storage import local_path
+from results.inference.given_texts import Texts, ordered_texts
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
@@ -96,29 +97,30 @@ class FinishedSweep:
         write_selection(self.folder, selection)
         return selection
 
-    def predict(
-        self, texts: Sequence[str | tuple[str | None, ...] | None], *, task: str, device: str = "auto"
-    ) -> pd.DataFrame:
+    def predict(self, texts: Texts, *, task: str, device: str = "auto") -> pd.DataFrame:
         """Predicts texts with the ensemble that `select` chose for a task.
 
         Args:
-            texts: a text by row, or a tuple of texts for a task of pairs.
+            texts: a text by row, or a tuple of texts for a task of pairs; a frame, a dictionary of columns, and rows
+                with names are read by the names of the columns that the task's own files have.
             task: one of the selection's.
             device: `auto` (a GPU if there is one), `cpu` or `cuda`.
 
         Returns:
-            A row per text: `prediction`, and the columns of probabilities that `results/predict.py` writes. A row with
-            a blank text (None, NaN, `pandas.NA`, `pandas.NaT` or white space) has none, and a warning names the first.
+            A row per text: `prediction`, and the columns of probabilities that `results/predict.py` writes, with the
+            index of a frame or series. A row with a blank text (None, NaN, `pandas.NA`, `pandas.NaT` or white space)
+            has none, and a warning names the first.
 
         Raises:
-            ValueError: nothing was selected for the task, a row has another number of texts than the task, or the
-                ensemble cannot be loaded.
+            ValueError: nothing was selected for the task, a column is missing, a row has another number of texts than
+                the task, or the ensemble cannot be loaded.
         """
         selection = read_selection(self.folder)
         require_name(task, selection.tasks, "task of the selection")
         places = find_sweeps(selection, str(self.folder))
         predictor = load_predictor(selection, task, ModelSource(places=places, device=device))
-        rows = list(text_rows(texts, len(predictor.task.text_columns)))
+        given, index = ordered_texts(texts, predictor.task.text_columns)
+        rows = list(text_rows(given, len(predictor.task.text_columns)))
         if blank := [row.where for row in rows if row.is_blank]:
             found = f"{counted(len(blank), 'row')} with a blank text without prediction"
             warnings.warn(f"{found}, the first is {blank[0]}", stacklevel=2)
@@ -127,7 +129,7 @@ class FinishedSweep:
             for chunk, outputs in predict_stream(predictor, rows)
             for cell in row_values(predictor.task, chunk, outputs)
         ]
-        return pd.DataFrame(cells, columns=column_names(predictor.task)).drop(columns="id")
+        return pd.DataFrame(cells, columns=column_names(predictor.task), index=index).drop(columns="id")
 
 
 def run_sweep(
@@ -222,7 +224,7 @@ def is_missing(value: Any) -> bool:
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
-def text_rows(texts: Sequence[str | tuple[str | None, ...] | None], num_texts: int) -> Iterator[TextRow]:
+def text_rows(texts: Iterable[str | tuple[str | None, ...] | None], num_texts: int) -> Iterator[TextRow]:
     """Rows to predict, with blank texts for missing ones; ValueError if one has another number of texts."""
     require(not isinstance(texts, str), "texts must be a list of texts", repr(texts))
     for number, given in enumerate(texts):

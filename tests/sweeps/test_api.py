@@ -173,6 +173,13 @@ def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
         predictions = found.predict(["good film", "", "bad film", None], task="sst")
     assert list(predictions) == ["prediction", *(f"probability_{label}" for label in range(5))]
     assert predictions["prediction"].isna().tolist() == [False, True, False, True]
+    frame = pd.DataFrame({"id": [1, 2], "sentence": ["good film", "bad film"]}, index=["x", "y"])
+    for texts in (frame, frame["sentence"]):
+        of_frame = found.predict(texts, task="sst")
+        assert of_frame.index.tolist() == ["x", "y"]
+        assert of_frame["prediction"].tolist() == predictions["prediction"][::2].tolist()
+    with pytest.raises(ValueError, match=r"^texts must have the task's columns \(sentence\), each once, got id$"):
+        found.predict(frame[["id"]], task="sst")
     with pytest.raises(ValueError, match=r"unknown task of the selection 'qqp'"):
         found.predict(["a"], task="qqp")
 
