@@ -47,7 +47,7 @@ from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.stats.looks import Looks, looks_at
 from results.stats.race import decide_complete_rounds
 from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
-from results.stats.texts import value_text
+from results.stats.texts import frame_value, value_text
 from results.stats.trial_scores import TrialScores, best_overall_epochs, read_scores
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def typed_frame(table: pa.Table) -> pd.DataFrame:
 
 def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """`trials.parquet` with the searched values in columns of their own; a key that is a column already stays one."""
-    params = [json.loads(text) for text in frame["params"]]
+    params = [{name: frame_value(value) for name, value in json.loads(text).items()} for text in frame["params"]]
     names = list(dict.fromkeys(name for values in params for name in values if name not in frame))
     searched = pd.DataFrame({name: [values.get(name) for values in params] for name in names}, index=frame.index)
     known = list(frame)
