@@ -119,7 +119,8 @@ class Sweep:
         Returns:
             Columns, a row per configuration:
 
-            - `number` (int64) of the configuration, then a column per searched key, with the type of its values.
+            - `number` (int64) of the configuration, then a column per searched key, with the type of its values; `none`
+                for None.
             - Per score `<task>_<split>`, `overall` for the total (float64): mean over replicates, each at the epoch of
                 its highest overall dev score. `<score>_standard_error` over examples, `<score>_replicate_error` over
                 replicates (float64).
@@ -292,7 +293,10 @@ def load_sweep(path: Location) -> Sweep:
     completed = {record.trial_id for record in found.records if record.status in COMPLETED}
     lost = {trial: f"{what}; {HOW_TO_RESTORE}" for trial, what in found.damaged.items() if trial in completed}
     lost |= lost_trials(path, found.records, curves, sweep_tasks(info))
-    records = tuple(mark_lost(record, lost) for record in found.records)
+    records = tuple(  # a trial whose predictions are lost has failed: nothing can be compared by them
+        replace(own, status="failed", error=lost[own.trial_id]) if own.trial_id in lost else own
+        for own in found.records
+    )
     return Sweep(
         path=path,
         info=info,
@@ -315,11 +319,6 @@ def lost_trials(
     at_best = curves[curves["epoch"] == curves["trial"].map(epochs)]
     lost = find_lost(path, predicted_epochs(pa.Table.from_pandas(at_best, preserve_index=False).to_pylist(), tasks))
     return lost if len(lost) < len(epochs) else {}
-
-
-def mark_lost(record: TrialRecord, lost: Mapping[str, str]) -> TrialRecord:
-    """Returns a trial, which has failed if its predictions are lost: nothing can be compared by them."""
-    return replace(record, status="failed", error=lost[record.trial_id]) if record.trial_id in lost else record
 
 
 def typed_frame(table: pa.Table) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Loads the models of an ensemble's members from the weights that their sweeps keep."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, is_file, open_folder
 from results.ensembles.candidates import describe_candidate
-from results.records.files import folder_name
-from results.records.selection import SELECTION_FILE, Member, Selection
+from results.records.files import present_folder
+from results.records.selection import OWN_SWEEP, SELECTION_FILE, Member, Selection
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, sweep_encoders
 from results.records.weights import read_trial_weights
@@ -52,12 +52,15 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """Returns the place of each sweep of a selection:
-    the recorded one, or `home`, the selection's, if the sweep has moved."""
-    own_name = str(read_sweep(home).get("name")) if is_file(open_folder(home), SWEEP_FILE) else ""
-    called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
-    moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_file(open_folder(sweep), SWEEP_FILE)}
-    return {sweep: home if sweep in moved else sweep for sweep in selection.sweeps}
+    """Returns the place of each sweep of a selection: `home`, the selection's, of the sweep to which that belongs.
+
+    An older selection names that sweep by its place then. It is the first one, unless --output named another folder.
+    """
+    own = OWN_SWEEP
+    is_named = "--output" in selection.command or not {OWN_SWEEP, str(home)}.isdisjoint(selection.sweeps)
+    if not is_named and is_file(open_folder(home), SWEEP_FILE):
+        own = next(iter(selection.sweeps), OWN_SWEEP)
+    return {sweep: home if sweep == own else sweep for sweep in selection.sweeps}
 
 
 def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tuple[LoadedModel, ...]:
@@ -76,14 +79,15 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     device = choose_device(source.device)
     models = []
     for member, (record, config) in zip(members, trials, strict=True):
-        name = describe_candidate(member)
-        weights = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
-        encoder = source.encoder or config.encoder.name
+        place = source.places[member.sweep]
+        name = describe_candidate(replace(member, sweep=str(place)))
+        weights = read_trial_weights(open_folder(place), record, member.epoch)
+        encoder = source.encoder or present_folder(config.encoder.name, place)
         if encoder not in source.loaded:
             source.loaded[encoder] = find_encoder(encoder)
         pretrained = source.loaded[encoder]
         config = without_emulation(config, on_gpu=device.type == "cuda")
-        check_frozen_encoder(config, pretrained, source.places[member.sweep])
+        check_frozen_encoder(config, pretrained, place)
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
         models.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
     return tuple(models)
@@ -120,7 +124,8 @@ def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> li
         require_name(member.trial, records[member.sweep], f"trial of {source.places[member.sweep]}")
         record = records[member.sweep][member.trial]
         config = read_config(record.config)
-        require_name(task, config.active_tasks, f"task of {describe_candidate(member)}")
+        placed = replace(member, sweep=str(source.places[member.sweep]))
+        require_name(task, config.active_tasks, f"task of {describe_candidate(placed)}")
         found.append((record, config))
     return found
 

@@ -1,17 +1,22 @@
 """Reads and writes `selection.json`: the selected ensemble of each task, its scores and their intervals."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mtlib.config.schema import to_dict
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.storage import Location, is_file, open_folder
+from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
-from results.records.files import read_dataclass, write_dataclass
+from results.records.files import read_dataclass, write_json
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
 MAKE_AGAIN = "make it again with python results/selector.py"
 """What to do about a selection of another version."""
+OWN_SWEEP = "."
+"""How the file names the sweep in whose folder it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +24,7 @@ class Member:
     """One model of an ensemble."""
 
     sweep: str
-    """Folder or URI of its sweep."""
+    """Folder or URI of its sweep, or `OWN_SWEEP`."""
     trial: str
     epoch: int
     """From 1."""
@@ -91,7 +96,7 @@ class TaskSelection:
     num_candidates: int
     num_trials: int
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Why the predictions of trials that were left out cannot be read, by trial."""
+    """Why trials were left out, by trial, or by how many there are in a copy of another sweep's folder."""
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
@@ -138,7 +143,7 @@ class Selection:
     """ISO 8601, UTC."""
     command: str
     sweeps: Mapping[str, str]
-    """Fingerprint of its data by folder or URI of each sweep."""
+    """Fingerprint of its data by each sweep, named as by members."""
     num_folds: int
     num_repeats: int
     seed: int
@@ -160,8 +165,10 @@ class Selection:
 
 
 def write_selection(folder: Location, selection: Selection) -> None:
-    """Writes `selection.json` into a sweep's folder."""
-    write_dataclass(open_folder(folder), SELECTION_FILE, selection)
+    """Writes `selection.json` into a sweep's folder, which it calls `OWN_SWEEP`: the folder may be copied and moved."""
+    own = re.escape(json.dumps(str(local_path(folder) or folder))[1:-1])
+    text = re.sub(rf"(?<![\w+/.-]){own}(?![\w.-])", OWN_SWEEP, json.dumps(to_dict(selection)))
+    write_json(open_folder(folder), SELECTION_FILE, json.loads(text))
 
 
 def read_selection(folder: Location, remedy: str = MAKE_AGAIN) -> Selection:

@@ -152,7 +152,9 @@ def test_effects_have_typed_columns_and_agree_with_the_ranking(sweep_folder: Pat
 
 
 @pytest.mark.parametrize("values", [(None, 0.1, 0.3), (2, None, 4), (True, False, None), ("a", None, "b")])
-def test_searched_none_is_a_value_that_groups_and_pivot_tables_keep(values: tuple[Any, ...], sweep_folder: Path) -> None:
+def test_searched_none_is_a_value_that_groups_and_pivot_tables_keep(
+    values: tuple[Any, ...], sweep_folder: Path
+) -> None:
     stop_last_trial(sweep_folder, "complete")
     set_searched(sweep_folder, values)
     sweep, wanted = load_sweep(sweep_folder), {"none" if value is None else value for value in values}

@@ -117,8 +117,7 @@ def build_design(
 def range_terms(domain: KeyRange, values: Sequence[Any], power: int) -> Floats:
     """(configurations, power) Legendre polynomials of the position in the range; 0 where there is no value."""
     has_value = np.array([value is not NO_VALUE for value in values])
-    known = [value if has else domain.low for value, has in zip(values, has_value, strict=True)]
-    position = positions(domain, np.array(known, dtype=float))
+    position = positions(domain, np.array([domain.low if own is NO_VALUE else own for own in values], dtype=float))
     return np.asarray(np.polynomial.legendre.legvander(position, power)[:, 1:] * has_value[:, None])
 
 
