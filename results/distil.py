@@ -76,7 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_distil(words: Sequence[str]) -> int:
     """Teaches, trains students and prints the verdict; returns the exit code of the sweep of students."""
     request = read_request(words)
-    texts = read_all_texts(request)
+    texts = {
+        name: read_task_texts(request.selection, name, request.source, request.data, request.further, show_note)
+        for name in request.config.active_tasks
+    }
     code, lessons = (
         train_teachers(request, texts) if request.is_two_fold else (SUCCESS, ensemble_lessons(request, texts))
     )
@@ -90,15 +93,6 @@ def run_distil(words: Sequence[str]) -> int:
     if is_whole:
         show_lines(["", *outcome_lines(request, words)])
     return code
-
-
-def read_all_texts(request: "DistilRequest") -> dict[str, TaskTexts]:
-    """Returns the rows of each task from which its ensemble can teach."""
-    selection, source = request.selection, request.source
-    return {
-        name: read_task_texts(selection, name, source, request.data, request.further, show_note)
-        for name in request.config.active_tasks
-    }
 
 
 def outcome_lines(request: "DistilRequest", words: Sequence[str]) -> list[str]:

@@ -239,17 +239,17 @@ def ordered_texts(texts: Any, columns: Sequence[str]) -> tuple[Iterable[Any], pd
     texts = texts if to_pandas is None else to_pandas()
     is_structured = getattr(getattr(texts, "dtype", None), "names", None)  # an array whose rows have names
     if is_structured or isinstance(texts, pd.DataFrame | Mapping):
-        found = in_order(pd.DataFrame(texts) if is_structured else texts, "texts", columns)
+        found = named_columns(pd.DataFrame(texts) if is_structured else texts, "texts", columns)
         require(not any(isinstance(own, str) for own in found), "columns of texts must be lists of texts", repr(texts))
         return zip(*found, strict=True), getattr(texts, "index", None)
     is_listed = isinstance(texts, Iterable) and not isinstance(texts, str | bytes | set | frozenset)
     is_listed = is_listed and getattr(texts, "ndim", 1) > 0  # an array without a dimension has no rows
     require(is_listed, "texts must be a list of texts, or a frame with columns of texts", repr(texts))
-    rows = (in_order(row, f"row {number} of texts", columns) for number, row in enumerate(texts))
+    rows = (named_columns(row, f"row {number} of texts", columns) for number, row in enumerate(texts))
     return rows, texts.index if isinstance(texts, pd.Series) else None
 
 
-def in_order(given: Any, what: str, columns: Sequence[str]) -> Any:
+def named_columns(given: Any, what: str, columns: Sequence[str]) -> Any:
     """Returns what a frame, a dictionary or a row has under the names of columns; a row without them as it is."""
     own = given._asdict() if hasattr(given, "_asdict") else given
     names = list(own.keys()) if hasattr(own, "keys") else []  # of a series too

@@ -1,7 +1,7 @@
 """Loads the models of an ensemble's members from the weights that their sweeps keep."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, is_file, open_folder
 from results.ensembles.candidates import describe_candidate
 from results.records.files import present_folder
-from results.records.selection import OWN_SWEEP, SELECTION_FILE, Member, Selection
+from results.records.selection import SELECTION_FILE, Member, Selection, place_of
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, sweep_encoders
 from results.records.weights import read_trial_weights
@@ -52,14 +52,13 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """Returns the place of each sweep of a selection: `home`, the selection's, of the sweep to which that belongs.
+    """Returns the place of each sweep of a selection, by which it is named.
 
-    An older selection names that sweep by its place then. It is the first one, unless --output named another folder.
+    Where the folder of an older selection has moved, its first sweep is at `home`, the folder's present place: it was
+    written there, unless --output named another folder.
     """
-    own = OWN_SWEEP
-    is_named = "--output" in selection.command or not {OWN_SWEEP, str(home)}.isdisjoint(selection.sweeps)
-    if not is_named and is_file(open_folder(home), SWEEP_FILE):
-        own = next(iter(selection.sweeps), OWN_SWEEP)
+    is_named = place_of(home) in selection.sweeps or "--output" in selection.command
+    own = None if is_named or not is_file(open_folder(home), SWEEP_FILE) else next(iter(selection.sweeps), None)
     return {sweep: home if sweep == own else sweep for sweep in selection.sweeps}
 
 
@@ -80,7 +79,7 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     models = []
     for member, (record, config) in zip(members, trials, strict=True):
         place = source.places[member.sweep]
-        name = describe_candidate(replace(member, sweep=str(place)))
+        name = describe_candidate(member)
         weights = read_trial_weights(open_folder(place), record, member.epoch)
         encoder = source.encoder or present_folder(config.encoder.name, place)
         if encoder not in source.loaded:
@@ -124,8 +123,7 @@ def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> li
         require_name(member.trial, records[member.sweep], f"trial of {source.places[member.sweep]}")
         record = records[member.sweep][member.trial]
         config = read_config(record.config)
-        placed = replace(member, sweep=str(source.places[member.sweep]))
-        require_name(task, config.active_tasks, f"task of {describe_candidate(placed)}")
+        require_name(task, config.active_tasks, f"task of {describe_candidate(member)}")
         found.append((record, config))
     return found
 

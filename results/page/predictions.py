@@ -23,7 +23,7 @@ from results.inference.predictor import ensemble_of
 from results.page.content import TextTable
 from results.records.files import folder_name
 from results.records.predictions import stack_predictions
-from results.records.selection import OWN_SWEEP, Member, Selection
+from results.records.selection import Member, Selection
 from results.stats.resampling import Floats
 from results.sweep import Sweep
 
@@ -174,6 +174,5 @@ def members_table(selection: Selection) -> TextTable:
 
 def sweep_names(selection: Selection) -> dict[str, str]:
     """Names each sweep of a selection by its folder, or by its path where several folders have the same name."""
-    names = {sweep: "this sweep" if sweep == OWN_SWEEP else folder_name(sweep) for sweep in selection.sweeps}
-    counts = Counter(names.values())
-    return {sweep: sweep if counts[name] > 1 else name for sweep, name in names.items()}
+    counts = Counter(map(folder_name, selection.sweeps))
+    return {sweep: sweep if counts[folder_name(sweep)] > 1 else folder_name(sweep) for sweep in selection.sweeps}

@@ -168,7 +168,7 @@ def test_searched_none_is_a_value_that_groups_and_pivot_tables_keep(
     assert sweep.effects({"k": "none"})["is_base"].sum() == len(set(effects["task"]))
 
 
-def test_searched_none_is_told_from_a_key_that_was_not_sampled(sweep_folder: Path) -> None:
+def test_searched_none_differs_from_a_key_that_was_not_sampled(sweep_folder: Path) -> None:
     stop_last_trial(sweep_folder, "complete")
     set_searched(sweep_folder, ([1, 2], None), not_sampled=1)
     sweep = load_sweep(sweep_folder)

@@ -123,19 +123,18 @@ def test_missing_files_and_devices_are_one_line(
     assert message.startswith("--device cuda needs a GPU")
 
 
-@pytest.mark.parametrize("before", [".", "/gone/mine", "s3://bucket/sweeps/mine"])
+@pytest.mark.parametrize("before", ["/gone/mine", "/gone/renamed", "s3://bucket/sweeps/mine"])
 @pytest.mark.parametrize("is_uri", [False, True])
-def test_sweep_is_found_at_its_selections_folder_wherever_that_has_moved(
+def test_sweep_of_an_older_selection_is_found_at_its_folder_that_has_moved(
     folder: Path, is_uri: bool, before: str
 ) -> None:
-    """A selection names it `.`; an older one names the place where it was, in which it is the first sweep."""
     selection = selection_of(folder, {"sst": (member_of(folder, FIRST, "sst", sweep=before),)})
     selection = replace(selection, sweeps={before: "a", "/sweeps/other": "b"})
     home = folder.as_uri() if is_uri else folder
     places = find_sweeps(selection, home)
     assert places == {before: home, "/sweeps/other": "/sweeps/other"}
     (found,) = load_models(selection.tasks["sst"].members, "sst", ModelSource(places=places, device="cpu"))
-    assert found.name.startswith(f"trial {FIRST} of {home} ")
+    assert found.name.startswith(f"trial {FIRST} of {before} ")
 
 
 def test_sweep_is_at_its_recorded_place_where_another_one_would_be_a_guess(folder: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mtlib.config.schema import set_in_tree, to_dict
-from mtlib.runtime.storage import join_location
+from mtlib.runtime.storage import join_location, open_folder
+from results.records.files import read_json
 from results.records.selection import (
     MAKE_AGAIN,
     OWN_SWEEP,
@@ -98,17 +99,23 @@ def test_written_file_names_nothing_of_its_own_sweep_by_its_place(name: str, tmp
     )
     for folder in (tmp_path / name, (tmp_path / name).as_uri()):
         write_selection(folder, selection)
-        found = read_selection(folder)
-        assert list(found.sweeps) == list(found.searches) == [OWN_SWEEP, beside]
-        assert [member.sweep for member in found.tasks["sst"].members] == [OWN_SWEEP, beside]
+        tree = json.loads((tmp_path / name / SELECTION_FILE).read_text())
+        assert list(tree["sweeps"]) == list(tree["searches"]) == [OWN_SWEEP, beside]
+        assert [member["sweep"] for member in tree["tasks"]["sst"]["members"]] == [OWN_SWEEP, beside]
         lines = {"trial 0003-r0 of .": "./trials/0003-r0/epochs/0001.parquet: damaged"}
-        assert (found.tasks["sst"].lost, found.command) == (lines, f"python results/selector.py . {beside}")
+        assert (tree["tasks"]["sst"]["lost"], tree["command"]) == (lines, selection.command), "a command is as typed"
+        assert replace(read_selection(folder), tasks={}) == replace(selection, tasks={})
+    now = (tmp_path / name).rename(tmp_path / "renamed")
+    found = read_selection(now)
+    assert list(found.sweeps) == list(found.searches) == [str(now), beside]
+    assert [member.sweep for member in found.tasks["sst"].members] == [str(now), beside]
 
 
 def test_sweep_in_a_bucket_is_not_named_by_its_uri(bucket: str) -> None:
     own, other = join_location(bucket, "mine"), join_location(bucket, "mine-2")
     write_selection(own, build_selection(sweeps={own: "a", other: "b"}))
-    assert list(read_selection(own).sweeps) == [OWN_SWEEP, other]
+    assert OWN_SWEEP in read_json(open_folder(own), SELECTION_FILE)["sweeps"]
+    assert list(read_selection(own).sweeps) == [own, other]
 
 
 def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
