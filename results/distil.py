@@ -31,7 +31,7 @@ from results.inference.distillation.taught_rows import TEACHERS_FOLDER, Lesson, 
 from results.inference.distillation.teacher import FurtherText, TaskTexts, Taught, read_task_texts, teach
 from results.inference.distillation.training_run import TrainingRun
 from results.inference.models import ModelSource, find_sweeps
-from results.records.files import find_sweep
+from results.records.files import find_sweep, present_folder
 from results.records.selection import Selection, read_selection
 from results.records.tables import read_trials
 from results.records.trials import best_trial
@@ -86,15 +86,6 @@ def run_distil(words: Sequence[str]) -> int:
     return code
 
 
-def read_all_texts(request: "DistilRequest") -> dict[str, TaskTexts]:
-    """Returns the rows of each task from which its ensemble can teach."""
-    selection, source = request.selection, request.source
-    return {
-        name: read_task_texts(selection, name, source, request.data, request.further, show_note)
-        for name in request.config.active_tasks
-    }
-
-
 def outcome_lines(request: "DistilRequest", words: Sequence[str]) -> list[str]:
     """Returns the verdict, and what to type next, after this command's `words`."""
     home, students = str(request.home), load_sweep(request.students)
@@ -141,6 +132,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         raise ValueError(f"SWEEP must be on a disk of this machine, got {place}: copy it to distil it")
     selection = read_selection(home)
     config = best_config(place)
+    encoder = present_folder(config.encoder.name, place)
     missing = [task for task in config.active_tasks if task not in selection.tasks]
     rule = "every task must have an ensemble (python results/selector.py SWEEP)"
     require(not missing, rule, f"none of {', '.join(missing)}")
@@ -153,7 +145,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         config=config,
         further=tuple(further_text(text, selection) for text in options.unlabelled),
         students=join_location(storage, options.name or f"{name}-students"),
-        encoder=config.encoder.name if options.student is None else read_encoder_name(options.student, "--student"),
+        encoder=encoder if options.student is None else read_encoder_name(options.student, "--student"),
         replicates=options.replicates,
         run_words=tuple(further),
         scores_held_out=options.score_hold_out,

@@ -47,7 +47,7 @@ from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.stats.looks import Looks, looks_at
 from results.stats.race import decide_complete_rounds
 from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
-from results.stats.texts import value_text
+from results.stats.texts import frame_value, value_text
 from results.stats.trial_scores import TrialScores, best_overall_epochs, read_scores
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ class Sweep:
         Returns:
             Columns, a row per configuration:
 
-            - `number` (int64) of the configuration, then a column per searched key, with the type of its values.
+            - `number` (int64) of the configuration, then a column per searched key, with the type of its values; `none`
+                for None.
             - Per score `<task>_<split>`, `overall` for the total (float64): mean over replicates, each at the epoch of
                 its highest overall dev score. `<score>_standard_error` over examples, `<score>_replicate_error` over
                 replicates (float64).
@@ -292,7 +293,10 @@ def load_sweep(path: Location) -> Sweep:
     completed = {record.trial_id for record in found.records if record.status in COMPLETED}
     lost = {trial: f"{what}; {HOW_TO_RESTORE}" for trial, what in found.damaged.items() if trial in completed}
     lost |= lost_trials(path, found.records, curves, sweep_tasks(info))
-    records = tuple(mark_lost(record, lost) for record in found.records)
+    records = tuple(  # a trial whose predictions are lost has failed: nothing can be compared by them
+        replace(own, status="failed", error=lost[own.trial_id]) if own.trial_id in lost else own
+        for own in found.records
+    )
     return Sweep(
         path=path,
         info=info,
@@ -317,11 +321,6 @@ def lost_trials(
     return lost if len(lost) < len(epochs) else {}
 
 
-def mark_lost(record: TrialRecord, lost: Mapping[str, str]) -> TrialRecord:
-    """Returns a trial, which has failed if its predictions are lost: nothing can be compared by them."""
-    return replace(record, status="failed", error=lost[record.trial_id]) if record.trial_id in lost else record
-
-
 def typed_frame(table: pa.Table) -> pd.DataFrame:
     """A table of a sweep's records with the same type of each column whatever is missing."""
     frame: pd.DataFrame = table.to_pandas(types_mapper={pa.string(): pd.StringDtype()}.get)
@@ -330,7 +329,7 @@ def typed_frame(table: pa.Table) -> pd.DataFrame:
 
 def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """`trials.parquet` with the searched values in columns of their own; a key that is a column already stays one."""
-    params = [json.loads(text) for text in frame["params"]]
+    params = [{name: frame_value(value) for name, value in json.loads(text).items()} for text in frame["params"]]
     names = list(dict.fromkeys(name for values in params for name in values if name not in frame))
     searched = pd.DataFrame({name: [values.get(name) for values in params] for name in names}, index=frame.index)
     known = list(frame)

@@ -23,6 +23,7 @@ from results.inference.readers import TextRow
 from results.inference.writers import column_names, row_values
 from results.records.selection import Selection, read_selection, write_selection
 from results.selection.select_all import SelectionRequest, select_from
+from results.stats.texts import named
 from results.sweep import Sweep, load_sweep
 from sweeps.cli.arguments import (
     LIMIT_REACHED,
@@ -96,29 +97,30 @@ class FinishedSweep:
         write_selection(self.folder, selection)
         return selection
 
-    def predict(
-        self, texts: Sequence[str | tuple[str | None, ...] | None], *, task: str, device: str = "auto"
-    ) -> pd.DataFrame:
+    def predict(self, texts: Any, *, task: str, device: str = "auto") -> pd.DataFrame:
         """Predicts texts with the ensemble that `select` chose for a task.
 
         Args:
-            texts: a text by row, or a tuple of texts for a task of pairs.
+            texts: a text by row, or a tuple of texts for a task of pairs; a frame, a dictionary of columns, and rows
+                with names are read by the names of the columns that the task's own files have.
             task: one of the selection's.
             device: `auto` (a GPU if there is one), `cpu` or `cuda`.
 
         Returns:
-            A row per text: `prediction`, and the columns of probabilities that `results/predict.py` writes. A row with
-            a blank text (None, NaN, `pandas.NA`, `pandas.NaT` or white space) has none, and a warning names the first.
+            A row per text: `prediction`, and the columns of probabilities that `results/predict.py` writes, with the
+            index of a frame or series. A row with a blank text (None, NaN, `pandas.NA`, `pandas.NaT` or white space)
+            has none, and a warning names the first.
 
         Raises:
-            ValueError: nothing was selected for the task, a row has another number of texts than the task, or the
-                ensemble cannot be loaded.
+            ValueError: nothing was selected for the task, a column is missing, a row has another number of texts than
+                the task, or the ensemble cannot be loaded.
         """
         selection = read_selection(self.folder)
         require_name(task, selection.tasks, "task of the selection")
         places = find_sweeps(selection, str(self.folder))
         predictor = load_predictor(selection, task, ModelSource(places=places, device=device))
-        rows = list(text_rows(texts, len(predictor.task.text_columns)))
+        given, index = ordered_texts(texts, predictor.task.text_columns)
+        rows = list(text_rows(given, len(predictor.task.text_columns)))
         if blank := [row.where for row in rows if row.is_blank]:
             found = f"{counted(len(blank), 'row')} with a blank text without prediction"
             warnings.warn(f"{found}, the first is {blank[0]}", stacklevel=2)
@@ -127,7 +129,7 @@ class FinishedSweep:
             for chunk, outputs in predict_stream(predictor, rows)
             for cell in row_values(predictor.task, chunk, outputs)
         ]
-        return pd.DataFrame(cells, columns=column_names(predictor.task)).drop(columns="id")
+        return pd.DataFrame(cells, columns=column_names(predictor.task), index=index).drop(columns="id")
 
 
 def run_sweep(
@@ -222,7 +224,43 @@ def is_missing(value: Any) -> bool:
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
-def text_rows(texts: Sequence[str | tuple[str | None, ...] | None], num_texts: int) -> Iterator[TextRow]:
+def ordered_texts(texts: Any, columns: Sequence[str]) -> tuple[Iterable[Any], pd.Index | None]:
+    """Returns texts row by row, in the order of the task's columns, and the index of a frame or a series.
+
+    Args:
+        texts: a frame, another table that has `to_pandas`, a dictionary of columns, or an iterable of rows, with names
+            or without.
+        columns: those of the task's texts. Iterating over a frame would give the names of its own.
+
+    Raises:
+        ValueError: a column is missing or there twice, or `texts` are no rows in an order.
+    """
+    to_pandas = getattr(texts, "to_pandas", None)  # of Arrow, Polars or `datasets`
+    texts = texts if to_pandas is None else to_pandas()
+    is_structured = getattr(getattr(texts, "dtype", None), "names", None)  # an array whose rows have names
+    if is_structured or isinstance(texts, pd.DataFrame | Mapping):
+        found = named_columns(pd.DataFrame(texts) if is_structured else texts, "texts", columns)
+        require(not any(isinstance(own, str) for own in found), "columns of texts must be lists of texts", repr(texts))
+        return zip(*found, strict=True), getattr(texts, "index", None)
+    is_listed = isinstance(texts, Iterable) and not isinstance(texts, str | bytes | set | frozenset)
+    is_listed = is_listed and getattr(texts, "ndim", 1) > 0  # an array without a dimension has no rows
+    require(is_listed, "texts must be a list of texts, or a frame with columns of texts", repr(texts))
+    rows = (named_columns(row, f"row {number} of texts", columns) for number, row in enumerate(texts))
+    return rows, texts.index if isinstance(texts, pd.Series) else None
+
+
+def named_columns(given: Any, what: str, columns: Sequence[str]) -> Any:
+    """Returns what a frame, a dictionary or a row has under the names of columns; a row without them as it is."""
+    own = given._asdict() if hasattr(given, "_asdict") else given
+    names = list(own.keys()) if hasattr(own, "keys") else []  # of a series too
+    if not isinstance(given, pd.DataFrame | Mapping) and not any(name in names for name in columns):
+        return given
+    rule = f"{what} must have the task's columns ({', '.join(columns)}), each once"
+    require(all(names.count(name) == 1 for name in columns), rule, named(list(map(str, names))) or "none")
+    return tuple(own[name] for name in columns)
+
+
+def text_rows(texts: Iterable[str | tuple[str | None, ...] | None], num_texts: int) -> Iterator[TextRow]:
     """Rows to predict, with blank texts for missing ones; ValueError if one has another number of texts."""
     require(not isinstance(texts, str), "texts must be a list of texts", repr(texts))
     for number, given in enumerate(texts):
@@ -230,6 +268,7 @@ def text_rows(texts: Sequence[str | tuple[str | None, ...] | None], num_texts: i
         parts: Iterable[Any] = given if isinstance(given, Iterable) and not isinstance(given, str) else one
         row = tuple("" if is_missing(text) else text for text in parts)
         is_right = len(row) == num_texts and all(isinstance(text, str) for text in row)
+        is_right = is_right and not isinstance(given, set | frozenset)
         kind = "a text" if num_texts == 1 else f"a tuple of {num_texts} texts"
         require(is_right, f"every row of texts must be {kind}", f"{given!r} in row {number}")
         yield TextRow(where=f"row {number}", id=str(number), texts=tuple(text.strip() for text in row))

@@ -20,7 +20,7 @@ from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import full_path, open_folder
 from results.inference.dev_texts import read_dev_table
 from results.inference.int8 import int8_sentence, scored_rows
-from results.records.files import check_output, find_sweep, read_json
+from results.records.files import check_output, find_sweep, present_folder, read_json
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep, sweep_tokenizer
 from results.records.weights import WHY_GONE, read_trial_weights
@@ -134,7 +134,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
     record = find_trial(sweep, records, trial, best)
     folder = folder.expanduser().absolute()
     config = TrialConfig.from_json(record.config)
-    name = config.encoder.name if encoder is None else read_encoder_name(encoder)
+    name = present_folder(config.encoder.name, sweep) if encoder is None else read_encoder_name(encoder)
     check_output("FOLDER", folder, (sweep, name), overwrite=overwrite)
     epoch = find_epoch(root, record, best)
 

@@ -10,7 +10,7 @@ from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, table_lines, wrappe
 from results.stats.effects.key_effects import ValueEffect
 from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.stats.texts import error_text, short_numbers, value_texts
+from results.stats.texts import error_text, frame_value, short_numbers, value_texts
 
 COLUMNS: dict[str, Any] = {
     "key": "string",
@@ -50,7 +50,7 @@ def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
     """Returns the cells of a listed value."""
     low, high = column.bounds_of(effect.interval) if effect.interval else (None, None)
     return {
-        "value": effect.value,
+        "value": frame_value(effect.value),
         "num_trials": effect.num_trials,
         "mean": column.value_of(effect.mean),
         "difference": None if effect.difference is None else column.value_of(effect.difference),

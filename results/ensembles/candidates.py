@@ -1,6 +1,7 @@
 """The candidates of one task: every trial at every epoch that was scored, all on the same examples."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
+from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import require, require_once
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task, in_order
@@ -42,6 +44,8 @@ class Candidate:
     """Its configuration's number in the sweep."""
     has_weights: bool = True
     """Whether the weights of this epoch were kept, so that it can predict new text."""
+    origin: tuple[str, ...] = ()
+    """What its trial has in common with the same trial in copies of the sweep's folder alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +64,7 @@ class Pool:
     text_groups: Numbers | None = None
     """(rows,) group of connected texts of each example; None if no sweep has recorded it."""
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Why the predictions of trials that are no candidates cannot be read, by `trial 0003-r0 of FOLDER`."""
+    """Why trials are no candidates, by `trial 0003-r0 of FOLDER`, or by their number in a copy of another folder."""
 
     @cached_property
     def groups(self) -> Numbers:
@@ -150,7 +154,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
         sweeps: at least one, each once. Failed trials are left out.
         task: from `read_tasks`.
 
-    Trials of which some predictions are missing or damaged are left out.
+    Trials of which some predictions are missing or damaged are left out, and those that another sweep has too.
 
     Raises:
         ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are of
@@ -161,7 +165,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
     rule = f"there must be a trial that was scored on {task.name}-dev and has not failed"
     require(bool(listed), rule, f"none in {', '.join(map(str, sweeps))}")
     lost = find_lost_candidates(listed, task)
-    candidates = [candidate for candidate in listed if describe_trial(candidate) not in lost]
+    candidates, copied = without_copied_trials([one for one in listed if describe_trial(one) not in lost])
     rule = f"the predictions of some trial for {task.name}-dev must be readable"
     require(bool(candidates), rule, "; ".join(f"{trial}: {reason}" for trial, reason in list(lost.items())[:1]))
     ids, labels, outputs = read_outputs(candidates, task)
@@ -176,7 +180,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
         labels=labels,
         outputs=outputs,
         text_groups=next((groups for groups in recorded if groups is not None), None),
-        lost=lost,
+        lost={**lost, **copied},
     )
 
 
@@ -188,6 +192,19 @@ def find_lost_candidates(candidates: Sequence[Candidate], task: Task) -> dict[st
         reasons = find_lost(sweep, [(task.name, "dev", one.trial, one.epoch) for one in own])
         lost |= {describe_trial(one): reasons[one.trial] for one in own if one.trial in reasons}
     return lost
+
+
+def without_copied_trials(candidates: Sequence[Candidate]) -> tuple[list[Candidate], dict[str, str]]:
+    """Returns the candidates with each trial once, of the sweep that has most of its epochs and weights, and how many
+    trials of other sweeps are left out as copies."""
+    sizes: dict[tuple[str, ...], Counter[str]] = {}
+    for one in candidates:
+        sizes.setdefault(one.origin, Counter())[one.sweep] += 1 + one.has_weights
+    kept = {origin: max(own, key=own.__getitem__) for origin, own in sizes.items()}  # of equal ones the first
+    counts = Counter(sweep for origin, own in sizes.items() for sweep in own if sweep != kept[origin])
+    why = "the same as in another SWEEP, as one folder is a copy of the other; each counts once"
+    left_out = {f"{counted(number, 'trial')} of {sweep}": why for sweep, number in counts.items()}
+    return [one for one in candidates if kept[one.origin] == one.sweep], left_out
 
 
 def without_copies(pool: Pool) -> Pool:
@@ -206,7 +223,7 @@ def without_copies(pool: Pool) -> Pool:
 
 def list_candidates(sweep: Location, task: Task) -> list[Candidate]:
     """Returns every trial of a sweep that has not failed, at every epoch at which the task was scored on dev."""
-    root = open_folder(sweep)
+    root, info = open_folder(sweep), read_sweep(sweep)
     trials = {record.trial_id: record for record in read_trials(sweep) if record.status != "failed"}
     is_dev = (pc.field("task") == task.name) & (pc.field("split") == "dev")
     pairs = [
@@ -222,6 +239,7 @@ def list_candidates(sweep: Location, task: Task) -> list[Candidate]:
             epoch=epoch,
             number=trials[trial].number,
             has_weights=epoch in kept[trial],
+            origin=(str(info.get("name")), str(info.get("created")), trial, str(trials[trial].started)),
         )
         for trial, epoch in pairs
     ]

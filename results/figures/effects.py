@@ -11,7 +11,7 @@ from results.figures.draw import Panel, Trace, axis, band, figure_of, series
 from results.figures.hover import score_title, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.effects.key_effects import ValueEffect
-from results.stats.effects.searched_keys import SearchedKey, is_numeric
+from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, is_numeric
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.texts import value_text
 from results.stats.trial_scores import TrialScores
@@ -135,7 +135,8 @@ def scores_by_value(
 def value_panel(column: ColumnEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey) -> Panel:
     """Returns the trials' values of one score."""
     dev_scores, title = scores.values.get((column.task, "dev"), {}), score_title(column.task, column.tasks)
-    shown = [record for record in records if record.trial_id in dev_scores and key.value_of(record.params) is not None]
+    scored = [(record, key.value_of(record.params)) for record in records if record.trial_id in dev_scores]
+    shown = [record for record, value in scored if value is not NO_VALUE]
     values = [key.value_of(record.params) for record in shown]
     heights = [column.value_of(dev_scores[record.trial_id]) for record in shown]
     hover = [trial_text(record, f"{column.title} {height:.3f}") for record, height in zip(shown, heights, strict=True)]

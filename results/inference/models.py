@@ -9,8 +9,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, is_file, open_folder
 from results.ensembles.candidates import describe_candidate
-from results.records.files import folder_name
-from results.records.selection import SELECTION_FILE, Member, Selection
+from results.records.files import present_folder
+from results.records.selection import SELECTION_FILE, Member, Selection, place_of
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, sweep_encoders, sweep_tokenizer
 from results.records.weights import read_trial_weights
@@ -52,12 +52,14 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """Returns the place of each sweep of a selection:
-    the recorded one, or `home`, the selection's, if the sweep has moved."""
-    own_name = str(read_sweep(home).get("name")) if is_file(open_folder(home), SWEEP_FILE) else ""
-    called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
-    moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_file(open_folder(sweep), SWEEP_FILE)}
-    return {sweep: home if sweep in moved else sweep for sweep in selection.sweeps}
+    """Returns the place of each sweep of a selection, by which it is named.
+
+    Where the folder of an older selection has moved, its first sweep is at `home`, the folder's present place: it was
+    written there, unless --output named another folder.
+    """
+    is_named = place_of(home) in selection.sweeps or "--output" in selection.command
+    own = None if is_named or not is_file(open_folder(home), SWEEP_FILE) else next(iter(selection.sweeps), None)
+    return {sweep: home if sweep == own else sweep for sweep in selection.sweeps}
 
 
 def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tuple[LoadedModel, ...]:
@@ -76,15 +78,16 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     device = choose_device(source.device)
     models = []
     for member, (record, config) in zip(members, trials, strict=True):
+        place = source.places[member.sweep]
         name = describe_candidate(member)
-        weights = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
-        tokenizer = sweep_tokenizer(read_sweep(source.places[member.sweep]), config.encoder.name)
-        wanted = source.encoder or config.encoder.name, tokenizer.source
+        weights = read_trial_weights(open_folder(place), record, member.epoch)
+        tokenizer = sweep_tokenizer(read_sweep(place), config.encoder.name)
+        wanted = source.encoder or present_folder(config.encoder.name, place), tokenizer.source
         if wanted not in source.loaded:
             source.loaded[wanted] = find_encoder(*wanted)
         pretrained = source.loaded[wanted]
         config = without_emulation(config, on_gpu=device.type == "cuda")
-        check_frozen_encoder(config, pretrained, source.places[member.sweep])
+        check_frozen_encoder(config, pretrained, place)
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
         models.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
     return tuple(models)

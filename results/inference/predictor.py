@@ -116,9 +116,11 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
         texts: one or two by row, as the task has; they may be blank.
 
     Raises:
-        ValueError: a prediction is not finite.
+        ValueError: a row is no tuple of as many texts, or a prediction is not finite.
     """
     task = predictor.task
+    wrong = next((row for row in texts if isinstance(row, str) or len(row) != len(task.text_columns)), None)
+    require(wrong is None, f"every row of texts must be a tuple of {len(task.text_columns)}", repr(wrong))
     models = list(zip(predictor.tokenizers, predictor.models, strict=True))
     corpora = {key: tokenize_rows(task, texts, loaded.pretrained, key[1]) for key, loaded in dict(models).items()}
     outputs = [

@@ -1,17 +1,22 @@
 """Reads and writes `selection.json`: the selected ensemble of each task, its scores and their intervals."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mtlib.config.schema import from_dict, to_dict
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.storage import Location, is_file, open_folder
+from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
-from results.records.files import read_dataclass, write_dataclass
+from results.records.files import read_dataclass, write_json
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
 MAKE_AGAIN = "make it again with python results/selector.py"
 """What to do about a selection of another version."""
+OWN_SWEEP = "."
+"""What the file calls the sweep in whose folder it is; what is read has the present place of that folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +96,7 @@ class TaskSelection:
     num_candidates: int
     num_trials: int
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Why the predictions of trials that were left out cannot be read, by trial."""
+    """Why trials were left out, by trial, or by how many there are in a copy of another sweep's folder."""
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
@@ -160,8 +165,10 @@ class Selection:
 
 
 def write_selection(folder: Location, selection: Selection) -> None:
-    """Writes `selection.json` into a sweep's folder."""
-    write_dataclass(open_folder(folder), SELECTION_FILE, selection)
+    """Writes `selection.json` into a sweep's folder, which it calls `OWN_SWEEP`: the folder may be copied and moved."""
+    own = re.escape(json.dumps(place_of(folder))[1:-1])
+    text = re.sub(rf"(?<![\w+/.-]){own}(?![\w.-])", OWN_SWEEP, json.dumps(to_dict(selection)))
+    write_json(open_folder(folder), SELECTION_FILE, {**json.loads(text), "command": selection.command})  # as typed
 
 
 def read_selection(folder: Location, remedy: str = MAKE_AGAIN) -> Selection:
@@ -170,9 +177,17 @@ def read_selection(folder: Location, remedy: str = MAKE_AGAIN) -> Selection:
     `remedy` is what to do about another version: a bundle has no sweep to select from.
     """
     try:
-        return read_dataclass(open_folder(folder), SELECTION_FILE, Selection, remedy)
+        found = read_dataclass(open_folder(folder), SELECTION_FILE, Selection, remedy)
+        text = json.dumps(to_dict(found)).replace(json.dumps(OWN_SWEEP), json.dumps(place_of(folder)))
+        placed: Selection = from_dict(Selection, json.loads(text), "")
+        return placed
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
         rule = f"{folder} must hold {SELECTION_FILE} ({hint}), got none"
         is_sweep = is_file(open_folder(folder), SWEEP_FILE)
         raise ValueError(rule if is_sweep else f"{rule}: {why_no_sweep(folder)}") from error
+
+
+def place_of(folder: Location) -> str:
+    """Returns a folder on a disk as an absolute path, any other as it is."""
+    return str(local_path(folder) or folder)

@@ -22,6 +22,7 @@ from results.stats.error_spending import Look
 from results.stats.looks import Looks
 from results.stats.margins import confidence_set
 from results.stats.resampling import replicate_error
+from results.stats.texts import frame_value
 from results.stats.trial_scores import TOTAL, Column, TrialScores, group_by_configuration
 
 FRAME_TYPES = {
@@ -222,7 +223,7 @@ def to_frame(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> 
 
 def frame_row(row: RankedConfiguration, columns: Sequence[Column], tasks: Mapping[str, Task]) -> dict[str, Any]:
     """Returns one row of the data frame; None where there is no score."""
-    cells: dict[str, Any] = {"number": row.number, **row.params}
+    cells: dict[str, Any] = {"number": row.number, **{name: frame_value(value) for name, value in row.params.items()}}
     for column in columns:
         name, score = OVERALL if column == TOTAL else "_".join(column), row.scores.get(column)
         cells[name] = score and value_of(column[0], score.value, tasks)

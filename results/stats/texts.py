@@ -72,6 +72,12 @@ def value_text(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
+def frame_value(value: Any) -> Any:
+    """Returns a searched value as data frames have it: None as the text that one types, as pandas leaves None out of
+    groups and pivot tables."""
+    return value_text(value) if value is None else value
+
+
 def short_numbers(values: Sequence[float]) -> list[str]:
     """Numbers with the fewest digits, at least `FEWEST_DIGITS`, that tell different ones apart."""
     for digits in range(FEWEST_DIGITS, 18):

@@ -101,7 +101,8 @@ def resume_sweep(
         plan = replace(plan, race=decided)
         lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
-    notes = [*describe_mending(damage), *known.notes, *lines, *progress, *changed_code(info)]
+    mending = [] if damage is None else [f"{damage}; it is written again from its copy"]
+    notes = [*mending, *known.notes, *lines, *progress, *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 
@@ -138,11 +139,6 @@ def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: Sweep
     }
     is_grid = plan.options.search == "grid"
     return first_look(plan) if is_grid and earlier["replicates"] == 1 else earlier
-
-
-def describe_mending(damage: str | None) -> list[str]:
-    """Returns a line for a damaged `sweep.json`."""
-    return [] if damage is None else [f"{damage}; it is written again from its copy"]
 
 
 def as_present(found: KnownTrials, options: SweepOptions, space: SearchSpace) -> KnownTrials:

@@ -5,6 +5,7 @@ Long, as sweeps and bundles are tested through the same command and text.
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,15 +16,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from results import predict
 from results.inference.models import ModelSource
 from results.inference.predictor import Predictor, load_predictor
 from results.predict import main
-from results.records.selection import Selection, read_selection, write_selection
+from results.records.files import write_dataclass
+from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from tests.one_line_error import one_line_exit
 from tests.results.inference.bundle.bundled_sweep import make_bundle
-from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits
+from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits, select_pairs
 from tests.scripts import ROOT, run_process, run_script
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs"]
@@ -54,6 +57,33 @@ def test_dev_is_predicted_as_recorded(trained_folder: Path, tiny_folder: Path, t
     assert printed.out == ""
     assert printed.err.startswith(f"{file.name}: 13 rows predicted in ")
     assert [path.name for path in output.parent.iterdir()] == ["predictions.csv"]
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_copied_or_renamed_sweep_predicts_with_its_own_weights(
+    trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture, is_old: bool
+) -> None:
+    """Also with a selection of an older version, which names the sweep by its path."""
+    first = Path(shutil.copytree(trained_folder, tmp_path / "first"))
+    selection = select_pairs(first)
+    if is_old:
+        write_dataclass(open_folder(first), SELECTION_FILE, selection)
+    copy = Path(shutil.copytree(first, tmp_path / "copy"))
+
+    def predicted(folder: Path) -> str:
+        capsys.readouterr()
+        run(folder, "--task", "sst", "--input", reviews)
+        return capsys.readouterr().out
+
+    wanted = predicted(first)
+    assert predicted(first.rename(tmp_path / "second")) == wanted
+    assert predicted((tmp_path / "second").rename(tmp_path / "third")) == wanted
+    first.mkdir()  # another one is where it was
+    assert predicted(copy) == wanted
+    for path in copy.glob("trials/*/checkpoint/weights/*.safetensors"):
+        path.write_bytes(b"damaged")
+    message = one_line_exit(main, capsys, copy, "--task", "sst", "--input", reviews)
+    assert f"{copy}/trials/" in message
 
 
 def test_every_format_of_the_same_text_is_predicted_equally(

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -151,6 +151,33 @@ def test_effects_have_typed_columns_and_agree_with_the_ranking(sweep_folder: Pat
     assert overall["difference"][1.0] == pytest.approx(ranking["overall"][1.0] - ranking["overall"][0.5])
 
 
+@pytest.mark.parametrize("values", [(None, 0.1, 0.3), (2, None, 4), (True, False, None), ("a", None, "b")])
+def test_searched_none_is_a_value_that_groups_and_pivot_tables_keep(
+    values: tuple[Any, ...], sweep_folder: Path
+) -> None:
+    stop_last_trial(sweep_folder, "complete")
+    set_searched(sweep_folder, values)
+    sweep, wanted = load_sweep(sweep_folder), {"none" if value is None else value for value in values}
+    assert set(sweep.trials.groupby("k").size().index) == wanted
+    ranking, effects = sweep.ranking(), sweep.effects()
+    assert set(ranking.pivot_table(index="k", values=["sst_dev", "overall"]).index) == wanted
+    by_value = effects[effects["key"] == "k"].pivot(index="value", columns="task", values=["mean", "difference"])
+    assert set(by_value.index) == wanted
+    shown = pd.read_csv(io.StringIO(ranking.to_csv(index=False)))
+    assert set(shown["k"]) == set(map(str, wanted)), "a file of the table keeps it, too"
+    assert sweep.effects({"k": "none"})["is_base"].sum() == len(set(effects["task"]))
+
+
+def test_searched_none_differs_from_a_key_that_was_not_sampled(sweep_folder: Path) -> None:
+    stop_last_trial(sweep_folder, "complete")
+    set_searched(sweep_folder, ([1, 2], None), not_sampled=1)
+    sweep = load_sweep(sweep_folder)
+    assert sweep.trials["k"].tolist()[:2] == [[1, 2], "none"]
+    assert sweep.trials["k"].isna().tolist() == [False, False, True]
+    ranking = sweep.ranking().set_index("number")["k"]
+    assert (ranking[0], ranking[1], ranking.isna()[2]) == ([1, 2], "none", True)
+
+
 def test_answer_of_a_search_compares_finished_configurations_with_the_base(sweep_folder: Path) -> None:
     record_search(sweep_folder)
     info = json.loads((sweep_folder / "sweep.json").read_text())
@@ -204,6 +231,15 @@ def record_search(folder: Path) -> None:
     space = {"question": "How strongly?", "metric": "overall", "grid": [["smart.weight", [0.0, 0.5, 1.0]]]}
     info = {"name": "mine", "space": {**space, "ranges": []}, "base": {"smart": {"weight": 0.5}}, "search": "grid"}
     write_sweep(folder, info)
+
+
+def set_searched(folder: Path, values: Sequence[Any], not_sampled: int = 0) -> None:
+    """Records these values of one key `k`, one for each trial but the last `not_sampled`."""
+    params = [*({"k": value} for value in values), *[{}] * not_sampled]
+    records = [replace(record, params=own) for record, own in zip(load_sweep(folder).records, params, strict=True)]
+    write_trials(folder, records, tuple(TASKS))
+    space = {"question": "Which?", "metric": "overall", "grid": [["k", values]], "ranges": []}
+    write_sweep(folder, {"name": "mine", "space": space, "base": {"k": values[0]}, "search": "grid"})
 
 
 def stop_last_trial(folder: Path, status: str) -> float:

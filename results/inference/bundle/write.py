@@ -114,7 +114,7 @@ def write_model(task: str, member: Member, source: ModelSource, folder: Path) ->
     facts = trial_card_facts(info, root, record, best, member.epoch, records)
     weights = active_weights(loaded.config, loaded.config.active_tasks, loaded.model.state_dict())
     export_model(loaded.config, loaded.pretrained, weights, folder, facts)
-    return f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
+    return f"trial {member.trial} of {folder_name(place)}, epoch {member.epoch}"
 
 
 def folder_bytes(folder: Path) -> int:

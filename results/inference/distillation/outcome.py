@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -74,15 +74,17 @@ def distillation_lines(
     Raises:
         ValueError: in one line: no student has finished, a model cannot be loaded, or nothing was held out.
     """
-    single = select_from(SelectionRequest(sweeps=list(selection.sweeps), method=ONE_MODEL))
+    sweeps = [source.places[sweep] for sweep in selection.sweeps]
+    single = select_from(SelectionRequest(sweeps=sweeps, method=ONE_MODEL))
     tasks = {name: selection.definitions[name] for name in selection.tasks}
-    place = str(students.path)
-    source = ModelSource(places={**source.places, place: place}, encoder=source.encoder, device=source.device)
+    places = {str(place): place for place in (*sweeps, students.path)}
+    source = replace(source, places={**source.places, **places})
     shown = best_students(students)
+    titles = {own.number: f"student ({', '.join(map(str, own.params.values()))})" for own in shown}
     contenders = [
         Deployable(title="best single model", replicates=(ensemble_members(single),)),
         Deployable(title="ensembles", replicates=(ensemble_members(selection),)),
-        *(Deployable(title=student_title(own), replicates=replicates_of(students, own, tasks)) for own in shown),
+        *(Deployable(title=titles[own.number], replicates=replicates_of(students, own, tasks)) for own in shown),
     ]
     tables = {name: read_dev_table(home, name, data) for name in tasks}
     costs = [measure_cost(own, tasks, tables, source) for own in contenders]
@@ -119,11 +121,6 @@ def best_students(students: Sweep) -> list[RankedConfiguration]:
     taught = [own for own in finished if own.params[STUDENT_KEY] != LABELS_ALONE]
     require(bool(taught), f"a student of {students.name} must have finished", "none")
     return [taught[0], *(own for own in finished if own.params[STUDENT_KEY] == LABELS_ALONE)]
-
-
-def student_title(best: RankedConfiguration) -> str:
-    """Returns a student by what taught it."""
-    return f"student ({', '.join(map(str, best.params.values()))})"
 
 
 def ensemble_members(selection: Selection) -> dict[str, tuple[Member, ...]]:

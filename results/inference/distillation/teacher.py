@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +29,7 @@ from results.inference.distillation.taught_rows import (
 )
 from results.inference.models import ModelSource, find_trials
 from results.inference.readers import find_format, name_input, open_input, read_texts
-from results.records.selection import Selection
+from results.records.selection import OWN_SWEEP, Selection
 
 UNLABELLED_FLAG = "--unlabelled"
 """The flag of the command line, for messages."""
@@ -65,8 +65,15 @@ def teach(task: Task, role: TaughtRole, lesson: Lesson, source: ModelSource, hom
     Raises:
         ValueError: in one line: a model cannot be loaded.
     """
-    key = hash_of([[list(map(to_dict, lesson.members)), lesson.rows.key]])
-    taught = Taught(task=task, path=home / TEACHERS_FOLDER / f"{task.name}-{role}-{key[:12]}.parquet", role=role)
+
+    def file_of(name: str) -> Path:
+        """The file, by the models and what their own sweep is called."""
+        called = [to_dict(replace(own, sweep=own.sweep.replace(str(home), name))) for own in lesson.members]
+        key = hash_of([[called, lesson.rows.key]])
+        return home / TEACHERS_FOLDER / f"{task.name}-{role}-{key[:12]}.parquet"
+
+    older = file_of(str(home))
+    taught = Taught(task=task, path=older if older.exists() else file_of(OWN_SWEEP), role=role)
     num_rows = counted(len(lesson.rows.ids), "row")
 
     def predicted() -> pa.Table:

@@ -12,7 +12,7 @@ from mtlib.runtime.command_line import SUCCESS
 from mtlib.runtime.console import COMMAND_INDENT, show_lines
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import is_file, open_folder, split_location
-from results.records.files import PROJECT_FOLDER
+from results.records.files import PROJECT_FOLDER, present_folder
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, UNFINISHED
 from search_spaces.space import SearchSpace, grid_configs
@@ -90,13 +90,12 @@ def check_same(place: str, space: SearchSpace, encoder: str) -> None:
     configs = [TrialConfig.from_json(record.config) for record in read_trials(place)]
     found, wanted = (source_files(configs), source_files(grid_configs(space)))
     rule = f"{place} must learn from the same rows and models (or name another sweep with --name)"
-    others = [Path(file).name for file in sorted(found ^ wanted)]
-    require(found == wanted, rule, f"a difference in {', '.join(others)}")
-    encoders = {config.encoder.name for config in configs}
+    require(found == wanted, rule, f"a difference in {', '.join(sorted(found ^ wanted))}")
+    encoders = {present_folder(config.encoder.name, place) for config in configs}
     rule = f"{place} must start from the same encoder (or name another sweep with --name)"
     require(encoders == {encoder}, rule, f"{encoder}, not {', '.join(sorted(encoders))}")
 
 
 def source_files(configs: Sequence[TrialConfig]) -> set[str]:
-    """Returns the files of the further sources of data."""
-    return {source.path for config in configs for source in config.data.sources.values()}
+    """Returns the names of the files of the further sources of data, which have hashes; their folder may have moved."""
+    return {Path(source.path).name for config in configs for source in config.data.sources.values()}

@@ -15,7 +15,7 @@ from scipy import stats
 
 from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, training_covariance
 from results.stats.effects.key_effects import ValueContrasts
-from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.searched_keys import NO_VALUE, KeyRange, SearchedKey
 from results.stats.error_spending import ERROR, Look, adjusted_p_value
 from results.stats.resampling import Floats
 
@@ -116,8 +116,8 @@ def build_design(
 
 def range_terms(domain: KeyRange, values: Sequence[Any], power: int) -> Floats:
     """(configurations, power) Legendre polynomials of the position in the range; 0 where there is no value."""
-    has_value = np.array([value is not None for value in values])
-    position = positions(domain, np.array([domain.low if value is None else value for value in values], dtype=float))
+    has_value = np.array([value is not NO_VALUE for value in values])
+    position = positions(domain, np.array([domain.low if own is NO_VALUE else own for own in values], dtype=float))
     return np.asarray(np.polynomial.legendre.legvander(position, power)[:, 1:] * has_value[:, None])
 
 

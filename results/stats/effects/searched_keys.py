@@ -14,8 +14,8 @@ RECORDED = ("space", "base", "search")
 
 
 NO_VALUE = object()
-"""Stands for the base configuration's value of a key that it does not have, or in which its tasks differ; None is a
-value."""
+"""Stands for the value of a key that a trial did not sample, that the base configuration does not have, or in which the
+base's tasks differ; None is a value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +53,10 @@ class SearchedKey:
         return "first value" if has_first else "given value"
 
     def value_of(self, params: Mapping[str, Any]) -> Any:
-        """Returns a trial's value; None where the key was not sampled (a value None of the configuration is
-        `(None,)`)."""
+        """Returns a trial's value; `NO_VALUE` where the key was not sampled."""
         parts = self.name.split(JOINED_BY)
         if any(part not in params for part in parts):
-            return None
+            return NO_VALUE
         return hashable(params[self.name]) if len(parts) == 1 else tuple(hashable(params[part]) for part in parts)
 
 
@@ -180,7 +179,7 @@ def first_number(wanted: Mapping[str, Any], keys: Sequence[SearchedKey], records
     numbers = [
         record.number
         for record in records
-        if all(key.value_of(record.params) in (None, wanted[key.name]) for key in keys)
+        if all(key.value_of(record.params) in (NO_VALUE, wanted[key.name]) for key in keys)
     ]
     return min(numbers, default=None)
 

@@ -112,6 +112,28 @@ def test_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: Pat
     assert [candidate.has_weights for candidate in copied.candidates] == [False, False, False, True, False, False]
 
 
+def test_trial_that_copies_of_a_folder_share_counts_once(
+    tmp_path: Path, write_small_sweep: Callable[..., Path]
+) -> None:
+    first = write_small_sweep(tmp_path / "first", {0: 2, 1: 1, 2: 1})
+    copy = Path(shutil.copytree(first, tmp_path / "elsewhere" / "renamed"))
+    write_epoch(copy, "0001-r0", build_report(2, seed=7))  # the copy was resumed
+    write_best(copy, "0002-r0", '{"overall": 1}')  # and has weights that the first one has lost
+    write_weights(copy, "0002-r0", 1)
+    other = write_small_sweep(tmp_path / "other", {0: 1}, seed=50)
+    alone = read_pool([first], TASKS["sst"])
+    pool = read_pool([first, copy.as_uri(), other], TASKS["sst"])
+    assert [(Path(one.sweep).name, one.trial, one.epoch, one.has_weights) for one in pool.candidates] == [
+        *(("first", "0000-r0", epoch, False) for epoch in (1, 2)),
+        *(("renamed", "0001-r0", epoch, False) for epoch in (1, 2)),
+        ("renamed", "0002-r0", 1, True),
+        ("other", "0000-r0", 1, False),
+    ]
+    assert pool.trial_numbers.max() == alone.trial_numbers.max() + 1
+    why = "the same as in another SWEEP, as one folder is a copy of the other; each counts once"
+    assert pool.lost == {f"1 trial of {copy.as_uri()}": why, f"2 trials of {first}": why}
+
+
 def test_several_sweeps_make_one_pool_in_their_order(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
     first = write_small_sweep(tmp_path / "first", {0: 2, 7: 1})
     second = write_small_sweep(tmp_path / "second", {0: 1, 3: 3}, seed=50)

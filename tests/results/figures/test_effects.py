@@ -120,13 +120,15 @@ def test_replicates_are_points_and_means_are_those_of_the_effects(is_error: bool
         build_record(2, params={"smart.weight": 1.0}),
         build_record(3, params={"other": 1}),  # without the key
         build_record(4, status="pruned", params={"smart.weight": 2.0}),
+        build_record(6, params={"smart.weight": None}),
         build_record(5),  # without a score
     ]
-    scores = {f"{record.trial_id}": sign * (0.5 + number / 10) for number, record in enumerate(records[:5])}
+    scores = {f"{record.trial_id}": sign * (0.5 + number / 10) for number, record in enumerate(records[:6])}
     panel = panel_of(scores_by_value(effects, records, given_scores(task, scores), KEY))
     points = panel.named("trial")
-    assert points_of(points) == [("0 (base)", 0.5), ("0 (base)", 0.6), ("1", 0.7), ("2", 0.9)]
-    assert list(panel.x["categoryarray"]) == ["0 (base)", "0.45", "1", "2"], "a pruned trial's value has a place too"
+    assert points_of(points) == [("0 (base)", 0.5), ("0 (base)", 0.6), ("1", 0.7), ("2", 0.9), ("none", 1.0)]
+    places = ["0 (base)", "0.45", "1", "2", "none"]
+    assert list(panel.x["categoryarray"]) == places, "a pruned trial's value has a place too"
     assert points_of(panel.named("mean")) == [(name, sign * 0.7) for name in ("0 (base)", "0.45", "1")]
     assert points["text"][1] == f"0000-r1<br>smart.weight 0<br>{title} 0.600"
 

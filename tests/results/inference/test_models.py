@@ -134,21 +134,28 @@ def test_missing_files_and_devices_are_one_line(
     assert message.startswith("--device cuda needs a GPU")
 
 
+@pytest.mark.parametrize("before", ["/gone/mine", "/gone/renamed", "s3://bucket/sweeps/mine"])
 @pytest.mark.parametrize("is_uri", [False, True])
-def test_moved_sweep_is_found_at_the_selections_folder(folder: Path, tmp_path: Path, is_uri: bool) -> None:
-    before = tmp_path / "before" / "mine"
-    selection = selection_of(before, {"sst": (member_of(folder, FIRST, "sst", sweep=str(before)),)})
+def test_sweep_of_an_older_selection_is_found_at_its_folder_that_has_moved(
+    folder: Path, is_uri: bool, before: str
+) -> None:
+    selection = selection_of(folder, {"sst": (member_of(folder, FIRST, "sst", sweep=before),)})
+    selection = replace(selection, sweeps={before: "a", "/sweeps/other": "b"})
     home = folder.as_uri() if is_uri else folder
     places = find_sweeps(selection, home)
-    assert places == {str(before): home}
+    assert places == {before: home, "/sweeps/other": "/sweeps/other"}
     (found,) = load_models(selection.tasks["sst"].members, "sst", ModelSource(places=places, device="cpu"))
     assert found.name.startswith(f"trial {FIRST} of {before} ")
 
 
 def test_sweep_is_at_its_recorded_place_where_another_one_would_be_a_guess(folder: Path, tmp_path: Path) -> None:
-    there, other, mine = (str(place) for place in (folder, tmp_path / "other", tmp_path / "mine"))
-    selection = selection_of(folder, {})
-    for sweeps in ({there: "a"}, {other: "a"}, {mine: "a", there: "a"}):  # two of its name: which one has moved?
-        found = find_sweeps(replace(selection, sweeps=sweeps), folder)
-        assert found == {sweep: sweep for sweep in sweeps}
+    there, mine = str(folder), str(tmp_path / "mine")
+    selection, elsewhere = selection_of(folder, {}), "python results/selector.py mine --output elsewhere"
+    for changes in (
+        {"sweeps": {there: "a"}},
+        {"sweeps": {mine: "a", there: "a"}},
+        {"sweeps": {mine: "a"}, "command": elsewhere},
+    ):
+        found = find_sweeps(replace(selection, **changes), folder)
+        assert found == {sweep: sweep for sweep in changes["sweeps"]}
     assert find_sweeps(replace(selection, sweeps={mine: "a"}), tmp_path / "no-sweep") == {mine: mine}

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from results.inference.predictor import (
 from results.inference.readers import TextRow
 from results.records.selection import Member
 from results.stats.resampling import Floats
+from tests.one_line_error import one_line_error
 from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
 from tests.task_tables import read_folder
 
@@ -114,6 +116,13 @@ def test_only_one_chunk_is_read_ahead(trained_folder: Path, monkeypatch: pytest.
         rows, outputs = next(chunks)
         assert len(rows) == len(outputs) == 4
         assert num_read == 4 * number
+
+
+@pytest.mark.parametrize("row", ["a film", ("a film", "a second text"), ()])
+def test_row_of_texts_must_be_a_tuple_of_as_many_as_the_task_has(trained_folder: Path, row: Any) -> None:
+    predictor = load(trained_folder, "sst", member_of(trained_folder, FIRST, "sst"))
+    message = one_line_error(predict_texts, predictor, [("a film",), row])
+    assert message == f"every row of texts must be a tuple of 1, got {row!r}"
 
 
 def test_long_texts_end_a_chunk_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from mtlib.config.schema import set_in_tree, to_dict
+from mtlib.runtime.storage import join_location, open_folder
+from results.records.files import read_json
 from results.records.selection import (
     MAKE_AGAIN,
+    OWN_SWEEP,
     SELECTION_FILE,
     HeldOutScores,
     Member,
     MethodScore,
+    RecordedSearch,
     Selection,
     TaskSelection,
     read_selection,
@@ -79,6 +83,39 @@ def test_selection_is_read_back_as_written_and_replaced(selection: Selection, tm
     assert read_selection(tmp_path / "new") == selection
     assert read_selection((tmp_path / "new").as_uri()) == selection
     assert [path.name for path in (tmp_path / "new").iterdir()] == [SELECTION_FILE]
+
+
+@pytest.mark.parametrize("name", ["mine", "größer", 'a "b"', "mine+1"])
+def test_written_file_names_nothing_of_its_own_sweep_by_its_place(name: str, tmp_path: Path) -> None:
+    own, beside = str(tmp_path / name), str(tmp_path / f"{name}-students")
+    members = tuple(Member(sweep=sweep, trial="0001-r0", epoch=2, weight=0.5) for sweep in (own, beside))
+    lost = {f"trial 0003-r0 of {own}": f"{own}/trials/0003-r0/epochs/0001.parquet: damaged"}
+    search = RecordedSearch(search="grid", scheduler="none", num_configurations=2)
+    selection = build_selection(
+        command=f"python results/selector.py {own} {beside}",
+        sweeps={own: "a", beside: "b"},
+        searches={own: search, beside: search},
+        tasks={"sst": build_task(members=members, lost=lost)},
+    )
+    for folder in (tmp_path / name, (tmp_path / name).as_uri()):
+        write_selection(folder, selection)
+        tree = json.loads((tmp_path / name / SELECTION_FILE).read_text())
+        assert list(tree["sweeps"]) == list(tree["searches"]) == [OWN_SWEEP, beside]
+        assert [member["sweep"] for member in tree["tasks"]["sst"]["members"]] == [OWN_SWEEP, beside]
+        lines = {"trial 0003-r0 of .": "./trials/0003-r0/epochs/0001.parquet: damaged"}
+        assert (tree["tasks"]["sst"]["lost"], tree["command"]) == (lines, selection.command), "a command is as typed"
+        assert replace(read_selection(folder), tasks={}) == replace(selection, tasks={})
+    now = (tmp_path / name).rename(tmp_path / "renamed")
+    found = read_selection(now)
+    assert list(found.sweeps) == list(found.searches) == [str(now), beside]
+    assert [member.sweep for member in found.tasks["sst"].members] == [str(now), beside]
+
+
+def test_sweep_in_a_bucket_is_not_named_by_its_uri(bucket: str) -> None:
+    own, other = join_location(bucket, "mine"), join_location(bucket, "mine-2")
+    write_selection(own, build_selection(sweeps={own: "a", other: "b"}))
+    assert OWN_SWEEP in read_json(open_folder(own), SELECTION_FILE)["sweeps"]
+    assert list(read_selection(own).sweeps) == [own, other]
 
 
 def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:

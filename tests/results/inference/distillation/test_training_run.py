@@ -1,5 +1,6 @@
 """A sweep of students begins, goes on, or is left as it is; one that learned something else is not taken for it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from results.records.trials import write_sweep
 from search_spaces.space import SearchSpace, grid_configs
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record
+
+SOURCE = {"task": "sst", "role": "augment"}
 
 
 @pytest.fixture
@@ -69,7 +72,15 @@ def test_a_sweep_that_learned_something_else_is_refused(space: SearchSpace, tmp_
     begin(tmp_path / "mine", space, "complete")
     own = TrainingRun(folder=tmp_path / "teachers", new_words=(), is_dry_run=False)
     place = str(tmp_path / "mine")
-    other = {"data.sources.more": {"task": "sst", "path": "more.csv", "role": "augment"}}
+    other = {"data.sources.more": {**SOURCE, "path": "more.csv"}}
     further = SearchSpace(name="students", question="Which?", base=space.base.override(other), grid=space.grid)
     assert "got a difference in more.csv" in one_line_error(own.train, further, place, space.base.encoder.name)
     assert "must start from the same encoder" in one_line_error(own.train, space, place, "another")
+
+
+def test_files_of_a_sweep_that_teaches_may_have_moved(space: SearchSpace, tmp_path: Path) -> None:
+    sources = ({**SOURCE, "path": f"/{name}/teachers/more-1f.csv"} for name in ("first", "renamed"))
+    before, now = (replace(space, base=space.base.override({"data.sources.more": own})) for own in sources)
+    begin(tmp_path / "mine", before, "complete")
+    own = TrainingRun(folder=tmp_path / "teachers", new_words=(), is_dry_run=False)
+    assert own.train(now, str(tmp_path / "mine")) == (0, True)

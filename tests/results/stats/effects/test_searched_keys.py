@@ -82,6 +82,8 @@ def test_base_value_of_a_star_is_what_all_trained_tasks_have(
         ([{"smart.weight": 0.0}, {"smart.weight": 0.45}, {"smart.weight": 0.45}], 1),
         ([{"smart.weight": 0.45, "tasks.sst.batch_size": 8}, {"smart.weight": 0.45, "tasks.sst.batch_size": 16}], 1),
         ([{"loss": "ordinal"}], None),
+        ([{"smart.weight": None}, {"smart.weight": 0.45}], 1),  # a value None is no value of the base
+        ([{"smart.weight": 1.0, "tasks.sst.batch_size": None}, {"smart.weight": 0.45}], 1),  # not all draw every key
     ],
 )
 def test_base_configuration_is_the_first_with_its_value_of_every_key(
