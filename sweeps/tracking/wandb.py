@@ -28,28 +28,27 @@ class Wandb:
         self._mode: Literal["offline"] | None = (
             None if "WANDB_MODE" in os.environ or wandb.login(prompt=False) else "offline"
         )
-        if "offline" in (self._mode, os.environ.get("WANDB_MODE")):
+        self._is_offline = "offline" in (self._mode, os.environ.get("WANDB_MODE"))
+        if self._is_offline:
             note(f"W&B: runs are kept offline; to send them: wandb sync {shlex.quote(str(self._folder))}/offline-run-*")
 
     def begin(self, trial: TrackedRun) -> bool:
         """Opens the trial's run."""
         if trial.name not in self._runs:
+            self._delete_offline(trial)
             self._runs[trial.name] = self._open(
                 id=trial.id,
                 name=trial.name,
                 job_type=f"configuration {trial.number:04}",
                 config={**trial.settings, "config": trial.config},
             )
-        return bool(self._runs[trial.name].offline)
+        return self._is_offline or not self._runs[trial.name].resumed
 
     def discard(self, trial: TrackedRun) -> None:
         """Deletes the folders of a run that is offline. Any other stays, `(replaced)`: W&B's steps only rise."""
-        run = self._runs[trial.name]
-        run.name = f"{trial.name} (replaced)"
+        self._runs[trial.name].name = f"{trial.name} (replaced)"
         self.end(trial, "interrupted", {})
-        if run.offline:
-            for folder in self._folder.glob(f"offline-run-????????_??????-{trial.id}"):
-                shutil.rmtree(folder)
+        self._delete_offline(trial)
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds a row to the run's history."""
@@ -73,6 +72,11 @@ class Wandb:
             artifact.add_file(str(path))
         run.log_artifact(artifact)
         run.finish()
+
+    def _delete_offline(self, trial: TrackedRun) -> None:
+        """Deletes what an earlier process, or this one, has kept of a run offline."""
+        for folder in self._folder.glob(f"offline-run-????????_??????-{trial.id}") if self._is_offline else ():
+            shutil.rmtree(folder)
 
     def _open(self, **settings: Any) -> wandb.Run:
         return wandb.init(

@@ -61,7 +61,7 @@ def history(folder: Path, run: str) -> list[dict[str, str]]:
     return [{"/".join([item.key, *item.nested_key]).strip("/"): item.value_json for item in items} for items in found]
 
 
-def test_two_runs_are_open_together_and_one_is_continued(folder: Path) -> None:
+def test_two_runs_are_open_together_and_one_that_is_continued_is_kept_once(folder: Path) -> None:
     trial, other = tracked_trial(), tracked_trial("0004-r0")
     tracker = Wandb(tracked_sweep(folder), print)
     tracker.begin(trial)
@@ -71,8 +71,9 @@ def test_two_runs_are_open_together_and_one_is_continued(folder: Path) -> None:
     tracker.end(trial, "interrupted", {})
     tracker.end(other, "complete", BEST)
     time.sleep(1.1)  # W&B names the folder of a run by the second
-    tracker.begin(trial)
-    tracker.log(trial, 20, VALUES)
+    assert tracker.begin(trial), "it gets all points, as `wandb sync` sends one folder in place of another"
+    for step in (10, 20):
+        tracker.log(trial, step, VALUES)
     tracker.end(trial, "complete", BEST)
     assert [row["_step"] for row in history(folder, trial.id)] == ["10", "20"]
     assert [row["_step"] for row in history(folder, other.id)] == ["15"]
