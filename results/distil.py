@@ -73,7 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_distil(words: Sequence[str]) -> int:
     """Teaches, trains students and prints the verdict; returns the exit code of the sweep of students."""
     request = read_request(words)
-    students = student_space(request.config, teach_all(request, read_all_texts(request)))
+    texts = {
+        name: read_task_texts(request.selection, name, request.source, request.data, request.further, show_note)
+        for name in request.config.active_tasks
+    }
+    students = student_space(request.config, teach_all(request, texts))
     options = ("--data", str(request.data), "--encoder", request.encoder, "--replicates", str(request.replicates))
     training_run = TrainingRun(
         folder=request.home / TEACHERS_FOLDER,

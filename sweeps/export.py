@@ -59,7 +59,7 @@ FOLDER holds config.json, model.safetensors and the tokenizer's files (the encod
 else), trial.json (the whole configuration) and README.md (how it was trained, dev scores, what it is not).
 
 --push-to-hub needs an access token with permission to write, as huggingface_hub finds it: the variable HF_TOKEN, or
-what `hf auth login` has stored. All of FOLDER is uploaded; trial.json names paths of this machine.
+what `hf auth login` has stored. All of FOLDER is uploaded; trial.json has the last part of each path.
 
 exit codes: {SUCCESS} written, {WRONG_USE} wrong use
 """

@@ -1,8 +1,11 @@
 """Uploads an exported model to a model repository of the Hugging Face hub."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mtlib.runtime.errors import first_line, reason_of, require
 
@@ -45,7 +48,7 @@ def push_folder(folder: Path, name: str, *, is_private: bool) -> str:
     """Uploads an exported model's folder in one commit to a repository, which is made if it is missing.
 
     Args:
-        folder: that `export_model` wrote.
+        folder: that `export_model` wrote; its configuration is uploaded with public names of paths.
         name: of the repository, OWNER/NAME.
         is_private: whether the repository must be private; else a new one is as its owner's settings say.
 
@@ -58,23 +61,29 @@ def push_folder(folder: Path, name: str, *, is_private: bool) -> str:
     """
     from huggingface_hub import HfApi
 
+    from mtlib.checkpoints.export import EXPORTED_CONFIG_FILE, publish_config
+
     api = HfApi()
     try:
         with hub_errors(name, api.endpoint):
             url = api.create_repo(name, private=is_private or None, exist_ok=True)
             is_public = is_private and not api.model_info(name).private  # an older one keeps its visibility
             require(not is_public, "--private needs a repository that is new or private", f"{url}, which is public")
-            # One commit, as this version of the library makes several for more than 250 files only.
-            api.upload_folder(
-                repo_id=name,
-                folder_path=folder,
-                commit_message="Model exported by multitask-sweeps",
-                delete_patterns=list(OLD_FILES),
-            )
+            with TemporaryDirectory(prefix="push-") as scratch:
+                public = Path(scratch, "model")
+                own = shutil.ignore_patterns(EXPORTED_CONFIG_FILE)
+                shutil.copytree(folder, public, copy_function=os.symlink, ignore=own)
+                publish_config(folder, public)
+                # One commit, as this version of the library makes several for more than 250 files only.
+                api.upload_folder(
+                    repo_id=name,
+                    folder_path=public,
+                    commit_message="Model exported by multitask-sweeps",
+                    delete_patterns=list(OLD_FILES),
+                )
     except ValueError as error:
-        raise ValueError(
-            f"{reason_of(error)}; the model is in {folder}, `hf upload {name} {folder}` pushes it"
-        ) from error
+        again = f"the model is in {folder}, the same command with --overwrite pushes it"
+        raise ValueError(f"{reason_of(error)}; {again}") from error
     return str(url)
 
 

@@ -5,6 +5,7 @@ Of an encoder with an adapter, the exported weights are the sums W + alpha / ran
 """
 
 import contextlib
+import json
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +17,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mtlib.checkpoints.initial_weights import ENCODER, ENCODER_FILE, TASKS_FILE, check_fit
-from mtlib.checkpoints.model_card import CardFacts, card_text, is_hub_name
+from mtlib.checkpoints.model_card import CardFacts, card_text
+from mtlib.checkpoints.published import public_name, published
 from mtlib.config.trial import TrialConfig
 from mtlib.data.tokenizer_facts import AUTO_TOKENIZER, TOKENIZER_FILE
 from mtlib.model.adapters import adapter_settings, import_peft
@@ -32,7 +34,7 @@ FILES = {
     "config.json": "the encoder's architecture",
     "tokenizer.json": "its tokenizer, with `tokenizer_config.json`",
     TASKS_FILE: "all other weights: heads, and layers of single tasks where there are some",
-    EXPORTED_CONFIG_FILE: "the trial's whole configuration, with paths of the machine that trained it",
+    EXPORTED_CONFIG_FILE: "the trial's whole configuration",
 }
 """Files of an exported model's folder besides the card."""
 ADAPTER_FOLDER = "adapter"
@@ -100,9 +102,7 @@ def merge_adapter(
         warnings.simplefilter("ignore", FutureWarning)  # `peft` asks for an attribute that `transformers` renames
         wrapped = import_peft().get_peft_model(plain.encoder, adapter_settings(plain.encoder, config.adapter))
     wrapped.get_base_model().load_state_dict(model.encoder.state_dict())
-    name = config.encoder.name
-    base = name if is_hub_name(name) else Path(name).name  # a path describes the machine
-    wrapped.peft_config[wrapped.active_adapter].base_model_name_or_path = base
+    wrapped.peft_config[wrapped.active_adapter].base_model_name_or_path = public_name(config.encoder.name)
     wrapped.save_pretrained(folder, save_embedding_layers=False)  # others would ask the hub for the vocabulary
     (folder / MODEL_CARD_FILE).unlink()  # a form to be filled in
     plain.encoder = wrapped.merge_and_unload()
@@ -165,6 +165,12 @@ def was_active(config: TrialConfig, task: str, own: Iterable[str], given: Iterab
     """
     kept, parts = set(map(part_of_weight, given)), active_parts(config, [task]) & set(map(part_of_weight, own))
     return parts <= kept or any(part in kept for part in parts if part.endswith(f".{task}"))
+
+
+def publish_config(source: Path, target: Path) -> None:
+    """Writes the configuration of an exported model's folder into another, or the same, with public names of paths."""
+    config = json.loads((source / EXPORTED_CONFIG_FILE).read_text(encoding="utf-8"))
+    (target / EXPORTED_CONFIG_FILE).write_text(json.dumps(published(config)) + "\n", encoding="utf-8")
 
 
 def save_tokenizer(pretrained: PretrainedEncoder, folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from mtlib.checkpoints.published import public_name
 from mtlib.config.data import HUB_PREFIX
 from mtlib.config.schema import settings_of, to_dict
 from mtlib.config.trial import TrialConfig
@@ -15,8 +16,6 @@ from mtlib.data.hub_datasets import split_hub_path
 from mtlib.runtime.console import visible
 from mtlib.tasks import Task, title_of
 
-NAMED_PARTS = 3
-"""Parts of a path, from its end, that the card shows: the rest describes the machine, not the weights."""
 TAGS = ("multi-task", "multitask-sweeps")
 TASK_TYPE = "text-classification"
 """The hub's type of task for evaluations; it counts regressions of texts, such as STS-B, among them."""
@@ -201,14 +200,14 @@ def exclusion_lines(config: TrialConfig) -> Iterator[str]:
 
 def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> Iterator[str]:
     """Encoder, data, tasks, stages, rates, terms, seed and versions."""
-    encoder = config.encoder.name if is_hub_name(config.encoder.name) else Path(config.encoder.name).name
+    encoder = public_name(config.encoder.name)
     yield from ("## How it was trained", "")
     yield "Names and values are those of the configuration, `none` is not set; `mtlib/config/` documents each."
     yield ""
     settings = described(config.encoder, ("name", "start_from"))
     yield f"- Encoder: {markdown_code(encoder)}, fingerprint `{fingerprint}`; {settings}"
     if config.encoder.start_from is not None:
-        place = "/".join(Path(config.encoder.start_from).parts[-NAMED_PARTS:])
+        place = public_name(config.encoder.start_from)
         yield f"- Starting weights: not the pretrained ones but those of {markdown_code(place)}"
     rows = ", ".join(f"{name} {count}" for name, count in facts.num_rows.items())
     yield f"- Data: fingerprint `{facts.data_fingerprint}`; rows: {rows or 'not recorded'}"
@@ -226,7 +225,7 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
         yield f"- Methods of own files, whose text the configuration has: {', '.join(map(markdown_code, files))}"
     if config.relational_tasks:
         yield f"- Relational layer shared by {in_words(titles_of(config.relational_tasks, config))}"
-    yield f"- Batches: {described(config.data, ('sources',))}"
+    yield f"- Batches: {described(config.data, ('tasks', 'sources'))}"
     yield f"- Seed {config.seed}, replicate {config.replicate}; configuration `{config.content_hash}`"
     yield f"- Versions: {', '.join(f'{name} {version}' for name, version in facts.versions.items()) or 'not recorded'}"
     yield from ("", *task_table(config), "", *stage_lines(config))

@@ -114,6 +114,8 @@ def input_names(num_inputs: int) -> list[str]:
 
 def save_onnx(logits: TaskLogits, arrays: Sequence[Tensor], path: Path) -> None:
     """Traces a task with some rows, and writes its file."""
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+
     num_inputs = len(arrays) // len(INPUT_NAMES)
     rows = torch.export.Dim("rows")
     lengths = [torch.export.Dim(f"tokens_{number}") for number in range(1, num_inputs + 1)]
@@ -129,6 +131,7 @@ def save_onnx(logits: TaskLogits, arrays: Sequence[Tensor], path: Path) -> None:
             verbose=False,
         )
     assert program is not None
+    ClearMetadataAndDocStringPass()(program.model)  # traces of the calls, with paths of this machine
     program.save(str(path))
 
 

@@ -132,14 +132,6 @@ def split_location(location: str | Path) -> tuple[str, str]:
     return folder + mark + query, name
 
 
-def without_home(text: str) -> str:
-    """Returns a text in which paths below the user's home begin with `~`: for what others may see."""
-    home = Path.home()
-    for folder in {str(home), str(home.resolve())} - {"/"}:
-        text = re.sub(rf"(?<![\w+/.-])(file://)?{re.escape(folder)}(?![\w.-])", "~", text)
-    return text
-
-
 def local_path(location: Location) -> Path | None:
     """Returns the absolute path of a file or folder; None if it is not on a disk of this machine."""
     root = open_folder(location)

@@ -8,13 +8,13 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from mtlib.checkpoints.published import published
 from mtlib.runtime.checksum import hash_of
 from mtlib.tasks import Task, value_of
 from results.records.files import PROJECT_FOLDER
-from results.records.trials import UNFINISHED, TrialRecord, read_sweep
+from results.records.trials import UNFINISHED, TrialRecord, read_sweep, sweep_encoders
 from sweeps.lanes.channel import Event
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep, curve_values
 
@@ -57,6 +57,8 @@ class Trackers:
             record = records[event.trial_id]
             if event.kind in ("started", "resumed"):
                 self._send("begin", record)
+            elif event.kind == "starting_point":  # later epochs were given up
+                self._send("known", record, epochs=event.facts["epochs"])
             elif event.kind == "report":
                 facts = event.facts
                 self._send(
@@ -168,32 +170,27 @@ def tracked_sweep(folder: str) -> TrackedSweep:
         id=f"{name}-{hash_of([name, info['created']])[:8]}",
         question=str(space.get("question", "")),
         folder=folder,
+        fingerprints={"data": (info.get("data") or {}).get("fingerprint", ""), **sweep_encoders(info)},
     )
 
 
 def tracked_trial(sweep: TrackedSweep, record: TrialRecord) -> TrackedRun:
     """Returns a trial as trackers get it, by its record."""
+    config = json.loads(record.config)
     settings = {
         "sweep": sweep.name,
         "question": sweep.question,
         "configuration": record.number,
         "replicate": record.replicate,
         "seed": record.seed,
-        **record.params,
+        "data_fingerprint": sweep.fingerprints["data"],
+        "encoder_fingerprint": sweep.fingerprints.get(config["encoder"]["name"], ""),
+        **{key: published(value, key) for key, value in record.params.items()},
     }
     return TrackedRun(
         id=f"{sweep.id}-{record.trial_id}",
         name=record.trial_id,
         number=record.number,
-        settings=without_folders(settings),
-        config=without_folders(json.loads(record.config)),
+        settings=settings,
+        config=published(config),
     )
-
-
-def without_folders(value: Any) -> Any:
-    """Plain data with the last part of every absolute path in place of it."""
-    if isinstance(value, Mapping):
-        return {key: without_folders(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_folders(item) for item in value]
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value

@@ -3,16 +3,18 @@
 The sweep is a run that has the answer and the files; the run of each trial is nested in it.
 """
 
+import math
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param
+from mlflow.entities import Metric, Param, RunTag
 
-from sweeps.tracking.tracker import PROJECT_NAME, TrackedRun, TrackedSweep, tracker_folder
+from sweeps.tracking.tracker import NAME_LETTERS, PROJECT_NAME, TrackedRun, TrackedSweep, allowed_name, tracker_folder
 
 PARENT_TAG = "mlflow.parentRunId"
 """By which MLflow nests runs."""
@@ -20,6 +22,10 @@ ID_TAG = "multitask_sweeps.id"
 """By which a run is found again."""
 RUN_STATUSES = {"failed": "FAILED", "interrupted": "KILLED"}
 """MLflow's words for how a trial ended, where that is not FINISHED."""
+MLFLOW_FORBIDDEN = re.compile(r"[^/\w.\- ]|^[/.]|/(?=[/.]|$)")
+"""What names of parameters, metrics and tags must not have: MLflow takes them for paths of files, on Windows too."""
+PARAM_LETTERS, PARAMS_AT_ONCE = 6000, 100
+"""The most letters of a parameter's value, which MLflow cuts, and the most parameters of a request."""
 
 
 class MLflow:
@@ -43,27 +49,47 @@ class MLflow:
         """The last step of each run."""
         self._open(sweep.id, sweep.name, {"question": sweep.question})
 
-    def begin(self, trial: TrackedRun) -> None:
-        """Opens the trial's run, with searched values as parameters and the configuration as a file."""
+    def begin(self, trial: TrackedRun) -> bool:
+        """Opens the trial's run, with searched values as parameters and the configuration as a file.
+
+        `settings.json` has the settings as they are where parameters have other names or shorter values.
+        """
         tags = {"sweep": self._sweep.name, PARENT_TAG: self._runs[self._sweep.id]}
-        if self._open(trial.id, trial.name, tags):
-            params = [Param(key, str(value)) for key, value in trial.settings.items() if key != "question"]
-            self._client.log_batch(self._runs[trial.id], params=params)
-            self._client.log_dict(self._runs[trial.id], dict(trial.config), "config.json")
+        is_new = self._open(trial.id, trial.name, tags)
+        run, texts = self._runs[trial.id], {key: str(value) for key, value in trial.settings.items()}
+        del texts["question"]
+        params = [Param(allowed_name(key, MLFLOW_FORBIDDEN), text) for key, text in texts.items()]
+        known = self._client.get_run(run).data.params
+        missing = [param for param in params if param.key not in known]  # some, after an attempt that failed
+        if missing:
+            self._client.log_dict(run, dict(trial.config), "config.json")
+            if any(param.key not in texts or len(param.value) > PARAM_LETTERS for param in params):
+                self._client.log_dict(run, dict(trial.settings), "settings.json")
+        for first in range(0, len(missing), PARAMS_AT_ONCE):
+            self._client.log_batch(run, params=missing[first : first + PARAMS_AT_ONCE])
+        return is_new
+
+    def discard(self, trial: TrackedRun) -> None:
+        """Deletes the trial's run, which MLflow can restore."""
+        self._client.delete_run(self._runs.pop(trial.id))
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
-        """Adds points to the run's metrics."""
-        now = int(1000 * time.time())
-        metrics = [Metric(name, value, now, step) for name, value in values.items()]
-        self._client.log_batch(self._runs[trial.id], metrics=metrics)
+        """Adds points to the run's metrics; infinite ones become tags, as MLflow would keep 1.8e308."""
+        now, metrics, tags = int(1000 * time.time()), list[Metric](), list[RunTag]()
+        for name, value in values.items():
+            key = allowed_name(name, MLFLOW_FORBIDDEN)
+            if math.isinf(value):
+                tags.append(RunTag(f"{key} at step {step}"[-NAME_LETTERS:], str(value)))
+            else:
+                metrics.append(Metric(key, value, now, step))
+        self._client.log_batch(self._runs[trial.id], metrics=metrics, tags=tags)
         self._steps[trial.id] = step
 
     def end(self, trial: TrackedRun, status: str, values: Mapping[str, float]) -> None:
         """Adds best scores and status, and ends the run."""
         run = self._runs[trial.id]
         if status != "interrupted":
-            now, step = int(1000 * time.time()), self._steps.get(trial.id, 0)
-            self._client.log_batch(run, metrics=[Metric(name, value, now, step) for name, value in values.items()])
+            self.log(trial, self._steps.get(trial.id, 0), values)
         self._client.set_tag(run, "status", status)
         self._client.set_terminated(run, RUN_STATUSES.get(status, "FINISHED"))
 

@@ -3,7 +3,7 @@ output, its threads, its memory nor its failure, touches the sweep.
 
 What fails is tried again until it succeeds or the sweep ends. How far each trial was logged is kept in the sweep's
 folder, and written before the tracker gets an epoch: a kill between the two loses that epoch's points there, and no
-resumed sweep logs a point twice.
+resumed sweep logs a point twice. A trial that goes on from an earlier epoch than was logged gets another run.
 """
 
 import json
@@ -12,17 +12,19 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 import pyarrow.fs as fs
 
+from mtlib.checkpoints.published import PLACE, without_places
 from mtlib.runtime.errors import first_line
-from mtlib.runtime.storage import is_file, open_folder, read_bytes, without_home
+from mtlib.runtime.storage import is_file, open_folder, read_bytes, split_location
 from results.records.epochs import read_epochs
 from results.records.files import read_json, write_json
+from results.records.trials import read_sweep
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep, Tracker, curve_values, make_tracker
 
 ATTEMPT_SECONDS = 20.0
@@ -37,6 +39,8 @@ class Logged:
 
     epochs: int = 0
     has_ended: bool = False
+    discarded: int = 0
+    """Runs that were taken back."""
 
 
 @dataclass(kw_only=True)
@@ -52,7 +56,7 @@ class TrackerProcess:
     make: Callable[[str, TrackedSweep, Callable[[str], None]], Tracker] = make_tracker
     tracker: Tracker | None = None
     trials: dict[str, TrackedRun] = field(default_factory=dict)
-    """By name, those whose run is open."""
+    """By name, those whose run is open, with the run's id."""
     logged: dict[str, Logged] = field(default_factory=dict)
     """By trial."""
     is_down: bool = False
@@ -96,16 +100,19 @@ class TrackerProcess:
             self.finish(message["answer"])
             return
         trial = TrackedRun(**message["trial"])
-        {"begin": self.begin, "known": self.catch_up, "report": self.report, "end": self.end}[message["kind"]](
-            trial, message
-        )
+        handlers = {"begin": self.begin, "known": self.match, "report": self.report, "end": self.end}
+        handlers[message["kind"]](trial, message)
 
     def begin(self, trial: TrackedRun, _message: Mapping[str, Any]) -> None:
         """Opens the run of a trial, or continues it."""
         assert self.tracker is not None
         if trial.name not in self.trials:
-            self.tracker.begin(trial)
-            self.trials[trial.name] = trial
+            logged = self.logged.setdefault(trial.name, Logged())
+            logged.has_ended = False
+            run = replace(trial, id=f"{trial.id}-{logged.discarded + 1}") if logged.discarded else trial
+            if self.tracker.begin(run):
+                logged.epochs = 0
+            self.trials[trial.name] = run
 
     def report(self, trial: TrackedRun, message: Mapping[str, Any]) -> None:
         """Logs an epoch, unless it was logged before."""
@@ -113,9 +120,9 @@ class TrackerProcess:
         if epoch <= logged.epochs:
             return
         self.begin(trial, message)
-        self.write_logged({trial.name: Logged(epochs=epoch)})
+        self.write_logged({trial.name: replace(logged, epochs=epoch)})
         assert self.tracker is not None
-        self.tracker.log(trial, message["step"], message["values"])
+        self.tracker.log(self.trials[trial.name], message["step"], message["values"])
         logged.epochs = epoch
 
     def end(self, trial: TrackedRun, message: Mapping[str, Any]) -> None:
@@ -126,32 +133,46 @@ class TrackerProcess:
             return
         self.begin(trial, message)
         assert self.tracker is not None
-        self.tracker.end(trial, message["status"], message["values"])
+        self.tracker.end(self.trials[trial.name], message["status"], message["values"])
         del self.trials[trial.name]
         logged.has_ended = is_over
         self.write_logged({})
 
-    def catch_up(self, trial: TrackedRun, message: Mapping[str, Any]) -> None:
-        """Logs what an earlier run of the sweep has trained and this tracker does not have."""
+    def match(self, trial: TrackedRun, message: Mapping[str, Any]) -> None:
+        """Makes a trial's run hold the epochs that the sweep's records have, which may be fewer than were logged;
+        ends it if the trial has ended."""
         logged = self.logged.setdefault(trial.name, Logged())
+        if logged.has_ended and logged.epochs == message["epochs"]:
+            return
+        self.begin(trial, message)
+        if logged.epochs > message["epochs"]:
+            assert self.tracker is not None
+            self.tracker.discard(self.trials[trial.name])
+            del self.trials[trial.name]
+            logged = self.logged[trial.name] = Logged(discarded=logged.discarded + 1)
+            self.write_logged({})
         if logged.epochs < message["epochs"]:
-            for epoch in read_epochs(self.root, trial.name)[0][logged.epochs :]:
+            for epoch in read_epochs(self.root, trial.name)[0][logged.epochs : message["epochs"]]:
                 point = epoch.points[0]
                 one = {"epoch": point["epoch"], "step": point["step"], "values": curve_values(epoch.points)}
                 self.report(trial, one)
-        self.end(trial, message)
+        if "status" in message:
+            self.end(trial, message)
 
     def finish(self, answer: str) -> None:
         """Closes all runs, and keeps the answer and the files of the sweep."""
         self.close()
         assert self.tracker is not None
+        own = self.sweep.folder
+        places = (own, split_location(own)[0], *PLACE.findall(json.dumps(read_sweep(own))))
         with TemporaryDirectory() as scratch:
             paths = []
             for name in TRACKED_FILES:
                 if is_file(self.root, name):
                     paths.append(Path(scratch, name))
-                    paths[-1].write_text(without_home(read_bytes(self.root, name).decode()), encoding="utf-8")
-            self.tracker.finish(without_home(answer), paths)
+                    text = without_places(read_bytes(self.root, name).decode(), places)
+                    paths[-1].write_text(text, encoding="utf-8")
+            self.tracker.finish(without_places(answer, places), paths)
 
     def close(self) -> None:
         """Closes the runs that are open: their trials were interrupted."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +12,12 @@ from tensorboardX import SummaryWriter
 from tensorboardX.summary import hparams
 
 from mtlib.runtime.storage import local_path
-from sweeps.tracking.tracker import TrackedRun, TrackedSweep, tracker_folder
+from sweeps.tracking.tracker import TrackedRun, TrackedSweep, allowed_name, tracker_folder
 
 FOLDER_VARIABLE = "TENSORBOARD_LOGGING_DIR"
 """Another folder for the runs; transformers' trainer reads the same."""
+TENSORBOARD_FORBIDDEN = re.compile(r"[^-/\w.]|^/")
+"""What names of scalars must not have."""
 
 
 def runs_folder(sweep: TrackedSweep) -> Path:
@@ -34,21 +37,28 @@ class TensorBoard:
         note(f"TensorBoard: tensorboard --logdir {shlex.quote(str(self._folder))}")
         self._writers: dict[str, SummaryWriter] = {}
 
-    def begin(self, trial: TrackedRun) -> None:
-        """Opens the trial's writer."""
-        if trial.name not in self._writers:
-            is_new = not (self._folder / trial.name).exists()
-            # Without a suffix of its own, a file is overwritten by one that is opened in the same second.
-            suffix = f".{time.time_ns()}"
-            writer = SummaryWriter(str(self._folder / trial.name), filename_suffix=suffix, flush_secs=1)
-            self._writers[trial.name] = writer
-            if is_new:
-                writer.add_text("configuration", f"```\n{json.dumps(trial.config, indent=2)}\n```")
+    def begin(self, trial: TrackedRun, purge_step: int | None = None) -> bool:
+        """Opens the trial's writer; points from `purge_step` on that the run has are no longer shown."""
+        if trial.name in self._writers:
+            return False
+        is_new = not (self._folder / trial.name).exists()
+        # Without a suffix of its own, a file is overwritten by one that is opened in the same second.
+        suffix, folder = f".{time.time_ns()}", str(self._folder / trial.name)
+        writer = SummaryWriter(folder, purge_step=purge_step, filename_suffix=suffix, flush_secs=1)
+        self._writers[trial.name] = writer
+        if is_new:
+            writer.add_text("configuration", f"```\n{json.dumps(trial.config, indent=2)}\n```")
+        return is_new
+
+    def discard(self, trial: TrackedRun) -> None:
+        """Hides the trial's steps; its folder stays its run, and the configuration, at step 0, is shown."""
+        self._writers.pop(trial.name).close()
+        self.begin(trial, purge_step=1)
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds scalars."""
         for name, value in values.items():
-            self._writers[trial.name].add_scalar(name, value, step)
+            self._writers[trial.name].add_scalar(allowed_name(name, TENSORBOARD_FORBIDDEN), value, step)
 
     def end(self, trial: TrackedRun, status: str, values: Mapping[str, float]) -> None:
         """Adds the trial to the table of HParams, unless it may be continued."""
@@ -57,9 +67,10 @@ class TensorBoard:
             kinds = (bool, int, float, str)
             shown = {key: value if isinstance(value, kinds) else str(value) for key, value in trial.settings.items()}
             del shown["question"]
-            for summary in hparams({**shown, "status": status}, dict(values)):
+            best = {allowed_name(name, TENSORBOARD_FORBIDDEN): value for name, value in values.items()}
+            for summary in hparams({**shown, "status": status}, best):
                 writer.file_writer.add_summary(summary)
-            for name, value in values.items():
+            for name, value in best.items():
                 writer.add_scalar(name, value)
         writer.close()
 

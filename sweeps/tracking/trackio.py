@@ -1,5 +1,6 @@
 """Trackio, by its usual variables: TRACKIO_DIR, TRACKIO_SPACE_ID, TRACKIO_SERVER_URL, ..."""
 
+import contextlib
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,10 +21,19 @@ class Trackio:
         self._steps: dict[str, int] = {}
         """The last step of each open run."""
 
-    def begin(self, trial: TrackedRun) -> None:
+    def begin(self, trial: TrackedRun) -> bool:
         """Opens the trial's run."""
         if trial.id not in self._runs:
             self._runs[trial.id] = self._open(trial.id, {**trial.settings, "config": trial.config})
+        return False  # Trackio does not say whether it is new
+
+    def discard(self, trial: TrackedRun) -> None:
+        """Deletes the trial's run on this machine; on a Space or a server it stays, with the status `replaced`."""
+        self.end(trial, "replaced", {})
+        with contextlib.suppress(ValueError):  # the project is not on this machine
+            for run in trackio.Api().runs(PROJECT_NAME):
+                if run.name == trial.id:
+                    run.delete()
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds a row."""

@@ -1,11 +1,13 @@
 """Weights & Biases, by its usual variables: WANDB_API_KEY, WANDB_PROJECT, WANDB_ENTITY, WANDB_MODE, WANDB_DIR, ...
 
 A run of each trial is in the sweep's group, and its type is the configuration; one further run of the sweep has the
-answer and the files. Without a login, runs are kept offline, for `wandb sync`.
+answer and the files. Without a login, runs are kept offline, for `wandb sync`. That sends one folder of a run in place
+of another, so a run that goes on offline is kept whole in a new folder.
 """
 
 import os
 import shlex
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -21,24 +23,32 @@ class Wandb:
     def __init__(self, sweep: TrackedSweep, note: Callable[[str], None]) -> None:
         self._sweep = sweep
         self._runs: dict[str, wandb.Run] = {}
+        # Before the login, which fixes it. The working folder of a submitted job is a copy that Ray deletes.
+        self._folder = Path(os.environ.setdefault("WANDB_DIR", str(tracker_folder())), "wandb")
         self._mode: Literal["offline"] | None = (
             None if "WANDB_MODE" in os.environ or wandb.login(prompt=False) else "offline"
         )
-        if "WANDB_DIR" not in os.environ:  # not the working folder, which of a submitted job is a copy that Ray deletes
-            os.environ["WANDB_DIR"] = str(tracker_folder())
-        folder = Path(os.environ["WANDB_DIR"], "wandb")
-        if "offline" in (self._mode, os.environ.get("WANDB_MODE")):
-            note(f"W&B: runs are kept offline; to send them: wandb sync {shlex.quote(str(folder))}/offline-run-*")
+        self._is_offline = "offline" in (self._mode, os.environ.get("WANDB_MODE"))
+        if self._is_offline:
+            note(f"W&B: runs are kept offline; to send them: wandb sync {shlex.quote(str(self._folder))}/offline-run-*")
 
-    def begin(self, trial: TrackedRun) -> None:
+    def begin(self, trial: TrackedRun) -> bool:
         """Opens the trial's run."""
         if trial.name not in self._runs:
+            self._delete_offline(trial)
             self._runs[trial.name] = self._open(
                 id=trial.id,
                 name=trial.name,
                 job_type=f"configuration {trial.number:04}",
                 config={**trial.settings, "config": trial.config},
             )
+        return self._is_offline or not self._runs[trial.name].resumed
+
+    def discard(self, trial: TrackedRun) -> None:
+        """Deletes the folders of a run that is offline. Any other stays, `(replaced)`: W&B's steps only rise."""
+        self._runs[trial.name].name = f"{trial.name} (replaced)"
+        self.end(trial, "interrupted", {})
+        self._delete_offline(trial)
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds a row to the run's history."""
@@ -62,6 +72,11 @@ class Wandb:
             artifact.add_file(str(path))
         run.log_artifact(artifact)
         run.finish()
+
+    def _delete_offline(self, trial: TrackedRun) -> None:
+        """Deletes what an earlier process, or this one, has kept of a run offline."""
+        for folder in self._folder.glob(f"offline-run-????????_??????-{trial.id}") if self._is_offline else ():
+            shutil.rmtree(folder)
 
     def _open(self, **settings: Any) -> wandb.Run:
         return wandb.init(

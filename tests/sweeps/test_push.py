@@ -1,5 +1,6 @@
 """Uploads to a local hub: one commit with all files, and a line for each reason why there is none."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def model(tmp_path: Path) -> Path:
     (folder / "model.safetensors").write_bytes(bytes(range(256)))
     (folder / "onnx" / "sst.onnx").write_bytes(b"onnx")
     (folder / "README.md").write_text("---\ntags:\n- a\n---\n")
+    (folder / "trial.json").write_text(json.dumps({"encoder": {"name": "/home/me/encoder"}, "seed": 7}))
     return folder
 
 
@@ -49,8 +51,16 @@ def test_a_second_push_replaces_the_first_and_deletes_only_what_would_not_fit_it
     push_folder(model, NAME, is_private=False)
     assert len(hub.commits) == 2
     found = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
-    assert found == {".gitattributes", "LICENSE", "README.md", "model.safetensors", "onnx/qqp.onnx"}
+    assert found == {".gitattributes", "LICENSE", "README.md", "model.safetensors", "onnx/qqp.onnx", "trial.json"}
     assert (place / "model.safetensors").read_bytes() == b"other weights"
+
+
+def test_the_configuration_is_uploaded_without_paths_and_kept_with_them(hub: Hub, model: Path) -> None:
+    before = (model / "trial.json").read_bytes()
+    push_folder(model, NAME, is_private=False)
+    uploaded = json.loads((hub.repositories[NAME] / "trial.json").read_text())
+    assert uploaded == {"encoder": {"name": "encoder"}, "seed": 7}
+    assert (model / "trial.json").read_bytes() == before
 
 
 def test_a_private_push_makes_a_private_repository_and_never_uploads_to_a_public_one(hub: Hub, model: Path) -> None:
@@ -87,5 +97,5 @@ def test_without_a_right_token_nothing_is_uploaded(hub: Hub, model: Path, monkey
     assert (
         f"got 403 from {hub.address}: You have no rights to create a model under another/mine; the model is" in message
     )
-    assert message.endswith(f"in {model}, `hf upload another/mine {model}` pushes it")
+    assert message.endswith(f"in {model}, the same command with --overwrite pushes it")
     assert hub.repositories == {}

@@ -6,7 +6,7 @@ from huggingface_hub import ModelCardData
 
 from mtlib.checkpoints.model_card import TAGS, front_matter, in_words, markdown, markdown_code
 from mtlib.runtime.command_line import counted
-from results.inference.bundle.manifest import MODELS_FOLDER, NEEDS_FILE, PACKAGE, Bundle
+from results.inference.bundle.manifest import NEEDS_FILE, PACKAGE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
 from results.selection.report import optimism_sentences, verdict
 
@@ -107,5 +107,4 @@ def limitation_lines(bundle: Bundle) -> Iterator[str]:
         yield "- Probabilities are averages over models; their calibration was not measured."
     versions = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
     yield f"- Made on {bundle.created[:10]} with {versions}. Other versions, and other devices, may round otherwise."
-    yield f"- `{SELECTION_FILE}` and `{MODELS_FOLDER}/*/trial.json` name paths of the machine that trained the models."
     yield "- The weights have no licence of their own; those of the pretrained encoder and the data apply."

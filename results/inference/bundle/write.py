@@ -1,5 +1,6 @@
 """Writes a bundle: a folder that predicts with the ensembles of a selection, without their sweep."""
 
+import json
 import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,7 +9,9 @@ from pathlib import Path
 from rich.filesize import decimal
 
 from mtlib.checkpoints.model_card import is_hub_name
-from mtlib.runtime.storage import Location, open_folder, read_bytes
+from mtlib.checkpoints.published import PLACE, published, without_places
+from mtlib.config.schema import to_dict
+from mtlib.runtime.storage import Location, open_folder
 from results.inference.bundle.card import bundle_card
 from results.inference.bundle.manifest import (
     BUNDLE_FILE,
@@ -21,8 +24,8 @@ from results.inference.bundle.manifest import (
 from results.inference.card_facts import trial_card_facts
 from results.inference.models import ModelSource, find_encoders, find_trials, load_models
 from results.inference.predictor import ensemble_of
-from results.records.files import check_output, folder_name, write_dataclass
-from results.records.selection import SELECTION_FILE, BundledMember, Member, Selection
+from results.records.files import check_output, folder_name, write_json
+from results.records.selection import SELECTION_FILE, BundledMember, Member, Selection, read_selection
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, read_sweep
 
@@ -47,7 +50,7 @@ def write_bundle(
 
     Args:
         selection: the tasks to predict and their ensembles.
-        home: where its `selection.json` is, which goes into the bundle as it is.
+        home: where its `selection.json` is, which goes into the bundle with public names of paths.
         source: where its models are, on the CPU.
         folder: where to write; missing parents are made.
         on_line: is given a line about each model, and one about the whole.
@@ -89,8 +92,10 @@ def write_bundle(
         (partial / NEEDS_FILE).write_text(NEEDS + needs, encoding="utf-8")
         card = bundle_card(selection, bundle, list(filter(is_hub_name, names)))
         (partial / CARD_FILE).write_text(card, encoding="utf-8")
-        (partial / SELECTION_FILE).write_bytes(read_bytes(open_folder(home), SELECTION_FILE))
-        write_dataclass(open_folder(partial), BUNDLE_FILE, bundle)
+        whole = json.dumps(to_dict(read_selection(home)))
+        text = without_places(whole, [*selection.sweeps, *PLACE.findall(selection.command)])
+        write_json(open_folder(partial), SELECTION_FILE, published(json.loads(text)))
+        write_json(open_folder(partial), BUNDLE_FILE, published(to_dict(bundle)))
     size, tasks = decimal(folder_bytes(folder)), ", ".join(selection.tasks)
     on_line(f"{folder}: {size}, predicts {tasks} without the sweep; expected scores are in {CARD_FILE}")
 
@@ -102,7 +107,7 @@ def model_key(member: Member) -> ModelKey:
 
 def write_model(task: str, member: Member, source: ModelSource, folder: Path) -> str:
     """Writes a member's model into a new folder; returns its trial and epoch, as shown to users."""
-    from mtlib.checkpoints.export import export_model
+    from mtlib.checkpoints.export import export_model, publish_config
     from mtlib.stages.active_weights import active_weights
 
     (loaded,) = load_models([member], task, source)
@@ -114,6 +119,7 @@ def write_model(task: str, member: Member, source: ModelSource, folder: Path) ->
     facts = trial_card_facts(info, root, record, best, member.epoch, records)
     weights = active_weights(loaded.config, loaded.config.active_tasks, loaded.model.state_dict())
     export_model(loaded.config, loaded.pretrained, weights, folder, facts)
+    publish_config(folder, folder)
     return f"trial {member.trial} of {folder_name(place)}, epoch {member.epoch}"
 
 

@@ -1,6 +1,7 @@
 """Model cards: training settings, limitations, and front matter that huggingface_hub reads."""
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from huggingface_hub import EvalResult, ModelCard
 
 from mtlib.checkpoints.model_card import CardFacts, card_text, dev_data
+from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS, TaskFiles
 
@@ -99,6 +101,24 @@ def test_extra_data_and_augmentation_of_trained_tasks_are_listed_without_their_p
     assert "those of `NAME/trials/0003-r0`" in text
     assert "/home/me" not in text
     assert "data `cfimdb`" not in text
+
+
+def test_batches_are_a_line_of_settings_without_the_files_of_tasks(tiny_config: TrialConfig) -> None:
+    files = {"train": "/home/me/train.csv", "dev": "hf:///home/me/ds:dev"}
+    tasks = {name: {**to_dict(task), "files": files} for name, task in tiny_config.data.tasks.items()}
+    tree = tiny_config.to_tree()
+    config = TrialConfig.from_json(json.dumps({**tree, "data": {**tree["data"], "tasks": tasks}}))
+    text = card_text(config, "e" * 64, {}, CardFacts(**FACTS))
+    (line,) = [line for line in text.splitlines() if line.startswith("- Batches: ")]
+    assert line == "- Batches: bucket_by_length true, bucket_batches 2, hold_out 0.0"
+    assert "/home/me" not in text
+
+
+@pytest.mark.parametrize("place", ["/home/me", "/me/best", "~/me/models/best", "s3://key:secret@me/best"])
+def test_starting_weights_are_named_by_the_last_part_of_their_place(write: Write, place: str) -> None:
+    text = write({"encoder.start_from": place})
+    assert f"those of `{place.rpartition('/')[2]}`" in text
+    assert "me/" not in text.partition("Starting weights")[2].partition("\n")[0]
 
 
 def test_texts_from_outside_have_no_meaning_in_markdown(write: Write) -> None:

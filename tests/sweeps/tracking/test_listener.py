@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from results.records.trials import write_sweep
 from sweeps.driver.ledger import Ledger, apply_event, open_ledger
 from sweeps.lanes.channel import Event
+from sweeps.search.trial import make_trial
 from sweeps.tracking import listener
-from sweeps.tracking.listener import Trackers, without_folders
-from tests.recorded_trials import report_of
+from sweeps.tracking.listener import Trackers, tracked_sweep, tracked_trial
+from tests.recorded_trials import report_of, write_trial
 from tests.sweeps.conftest import MakePlan
 
 
@@ -80,8 +82,31 @@ def test_process_that_does_not_answer_is_ended(ledger: Ledger, monkeypatch: pyte
     assert "process has died" in lines[-1]
 
 
-def test_paths_of_this_machine_are_not_passed_on() -> None:
-    config = {"encoder": {"name": "/home/me/minilm"}, "files": ["/data/a.csv", "b.csv"], "weight": 0.5, "off": None}
-    kept = without_folders(config)
-    assert kept == {"encoder": {"name": "minilm"}, "files": ["a.csv", "b.csv"], "weight": 0.5, "off": None}
-    assert json.loads(json.dumps(kept)) == kept
+def test_paths_of_this_machine_are_not_passed_on(ledger: Ledger) -> None:
+    record = ledger.records["0000-r0"]
+    config = json.loads(record.config)
+    config["encoder"]["name"] = "/home/me/a/enc"
+    config["data"]["tasks"] = {"sst": {"files": {"train": "hf:///home/me/ds:t"}}}
+    params = {"encoder.name": "/home/me/a/enc", "encoder.start_from": "/home/me/x/trials/0003-r0", "smart.weight": 0.5}
+    changed = replace(record, config=json.dumps(config), params=params)
+    sweep = replace(tracked_sweep(ledger.plan.options.folder), fingerprints={"data": "d1", "/home/me/a/enc": "e1"})
+    tracked = tracked_trial(sweep, changed)
+    assert "/home" not in json.dumps(asdict(tracked))
+    assert (tracked.settings["encoder.name"], tracked.settings["encoder.start_from"]) == ("enc", "x/trials/0003-r0")
+    assert (tracked.settings["encoder_fingerprint"], tracked.settings["data_fingerprint"]) == ("e1", "d1")
+    assert tracked.config["data"]["tasks"]["sst"]["files"]["train"] == "hf://ds:t"
+
+
+def test_curve_is_that_of_the_records_where_a_trial_goes_on_from_an_earlier_state(ledger: Ledger) -> None:
+    trackers, folder = open_trackers(ledger, "tensorboard"), Path(ledger.plan.options.folder)
+    trial = make_trial(ledger.plan.space, 0, 0, {"smart.weight": 0.0})
+    start(trackers, ledger)
+    for epoch in (1, 2, 3):
+        report(trackers, ledger, epoch)
+    write_trial(folder, trial, "interrupted", [0.6])  # the epochs after the first are gone
+    hear(trackers, ledger, "starting_point", epochs=1, shared_steps=0, taken_from=None)
+    report(trackers, ledger, 1)
+    report(trackers, ledger, 2)
+    end(trackers, ledger)
+    list(trackers.finish([], is_interrupted=False))
+    assert curve(folder / "tensorboard/0000-r0", "dev/overall") == [4, 8]

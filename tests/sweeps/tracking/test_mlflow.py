@@ -1,5 +1,8 @@
 """MLflow's own client finds the runs in a database of SQLite."""
 
+import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,62 @@ def test_run_is_found_again_and_ends_with_its_best_scores(client: MlflowClient, 
     assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
     assert (run.data.tags["sweep"], run.data.tags["status"]) == ("mine", "complete")
     assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["config.json"]
+
+
+def test_names_and_values_that_mlflow_does_not_take_are_changed_and_recoverable(
+    client: MlflowClient, tmp_path: Path
+) -> None:
+    settings = {
+        "question": "?" * 10_000,
+        "tasks.*.batch_size": 8,
+        "stages[0].order": ["sst"],
+        "a//b": 1,
+        "../x": 2,
+        "k" * 300: 3,
+        "k" * 301: 4,
+        "long": "v" * 10_000,
+        **{f"key{number}": number for number in range(200)},
+    }
+    trial = replace(tracked_trial(), settings=settings)
+    MLflow(replace(tracked_sweep(tmp_path), question="?" * 10_000), print).begin(trial)
+    run = runs(client)["0003-r0"]
+    assert (run.data.params["tasks._.batch_size"], run.data.params["key199"]) == ("8", "199")
+    assert len(run.data.params) == len(settings) - 1
+    assert run.data.params["long"] == "v" * 6000
+    kept = client.download_artifacts(run.info.run_id, "settings.json", str(tmp_path))
+    assert json.loads(Path(kept).read_text()) == settings
+
+
+def test_run_whose_beginning_failed_in_between_gets_its_parameters(
+    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = MLflow(tracked_sweep(tmp_path), print)
+    with monkeypatch.context() as broken:
+        broken.setattr(MlflowClient, "log_batch", None)
+        with pytest.raises(TypeError):
+            tracker.begin(tracked_trial())
+    tracker.begin(tracked_trial())
+    run = runs(client)["0003-r0"]
+    assert run.data.params["smart.weight"] == "0.3"
+    assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["config.json"]
+
+
+def test_metrics_keep_their_values_and_a_run_that_was_taken_back_is_not_shown(
+    client: MlflowClient, tmp_path: Path
+) -> None:
+    tracker, trial = MLflow(tracked_sweep(tmp_path), print), tracked_trial()
+    assert tracker.begin(trial)
+    tracker.log(trial, 90, VALUES)
+    tracker.discard(trial)
+    again = replace(trial, id=f"{trial.id}-2")
+    assert tracker.begin(again)
+    odd = {"a/b": 1.0, "a b": 2.0, "a*b": 3.0, "a[b": 4.0, "a]b": 5.0, "m" * 300: 6.0}
+    tracker.log(again, 10, {**odd, "nan": math.nan, "high": math.inf, "low": -math.inf})
+    data = runs(client)["0003-r0"].data
+    assert sorted(value for value in data.metrics.values() if value == value) == list(odd.values())
+    assert {"a/b", "a b", "a_b"} <= data.metrics.keys()
+    assert math.isnan(data.metrics["nan"])
+    assert (data.tags["high at step 10"], data.tags["low at step 10"]) == ("inf", "-inf")
 
 
 def test_sweep_is_a_run_with_its_files(client: MlflowClient, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from results.records.trials import write_sweep
 from sweeps.search.trial import Trial, make_trial
 from sweeps.tracking import process
 from sweeps.tracking.process import TrackerProcess
@@ -23,14 +24,19 @@ class Recorder:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.num_failures = 0
+        self.starts_empty = False
 
     def __call__(self, _name: str, _sweep: TrackedSweep, _note: Callable[[str], None]) -> "Recorder":
         self._may_fail()
         return self
 
-    def begin(self, trial: TrackedRun) -> None:
+    def begin(self, trial: TrackedRun) -> bool:
         self._may_fail()
-        self.calls.append(("begin", trial.name))
+        self.calls.append(("begin", trial.id))
+        return self.starts_empty
+
+    def discard(self, trial: TrackedRun) -> None:
+        self.calls.append(("discard", trial.id))
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         self._may_fail()
@@ -123,8 +129,46 @@ def test_tracker_that_is_added_to_a_resumed_sweep_gets_what_was_trained_before(
     assert sum(call[0] == "begin" for call in recorder.calls) == 1
 
 
+@pytest.mark.parametrize("epochs", [0, 1, 2])
+def test_run_with_epochs_that_were_given_up_is_taken_back_and_gets_those_of_the_records(
+    tmp_path: Path, recorder: Recorder, make_plan: MakePlan, epochs: int
+) -> None:
+    tracked = Tracked(tmp_path, recorder)
+    for epoch in (1, 2, 3):
+        tracked.report(epoch)
+    tracked.send("end", status="failed", values=BEST)
+    write_trial(
+        tmp_path, make_trial(make_plan().space, 3, 0, {"smart.weight": 0.3}), "interrupted", [0.2, 0.4][:epochs]
+    )
+    resumed = Tracked(tmp_path, recorder)
+    recorder.calls.clear()
+    resumed.send("known", epochs=epochs)
+    resumed.report(epochs + 1)
+    resumed.send("end", status="complete", values=BEST)
+    first, second = (tracked_trial().id, f"{tracked_trial().id}-2")
+    assert [call for call in recorder.calls if call[0] in ("begin", "discard")] == [
+        ("begin", first),
+        ("discard", first),
+        ("begin", second),
+    ]
+    assert recorder.steps() == [*(4 * (epoch + 1) for epoch in range(epochs)), 10 * (epochs + 1)]
+    assert recorder.calls[-1] == ("end", "0003-r0", "complete", BEST)
+
+
+def test_run_that_a_tracker_has_lost_gets_all_epochs(tmp_path: Path, recorder: Recorder, make_plan: MakePlan) -> None:
+    Tracked(tmp_path, recorder).report(1)
+    write_trial(tmp_path, make_trial(make_plan().space, 3, 0, {"smart.weight": 0.3}), "interrupted", [0.2])
+    recorder.starts_empty = True
+    resumed = Tracked(tmp_path, recorder)
+    resumed.send("begin")
+    resumed.send("known", epochs=1)
+    resumed.report(2)
+    assert recorder.steps() == [10, 4, 20]
+
+
 def test_end_keeps_the_answer_with_the_files_that_are_there(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "selection.json").write_text("{}")
+    write_sweep(tmp_path, {"command": "python sweeps/run.py"})
     tracked = Tracked(tmp_path, recorder)
     tracked.send("begin")
     assert tracked.process.handle({"kind": "finish", "answer": "0.3 is best."})
@@ -134,12 +178,16 @@ def test_end_keeps_the_answer_with_the_files_that_are_there(tmp_path: Path, reco
     ]
 
 
-def test_no_path_of_the_home_folder_is_sent(
+def test_no_place_of_this_machine_and_no_key_is_sent(
     tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    (tmp_path / "report.html").write_text("<pre>--resume '/home/ada/my sweeps/mine'</pre> /home/adam abc/home/ada/x")
+    command = "python sweeps/run.py --data '/srv/of ada/data' --encoder /home/ada/enc --storage s3://k:secret@b/sweeps"
+    write_sweep(tmp_path, {"command": command, "data": {"folder": "/srv/of ada/data"}})
+    page = f"<pre>{command} --resume {tmp_path}</pre> and/or </pre> /home/ada/my sweeps /home/adam gs://k@b …/ada/enc"
+    (tmp_path / "report.html").write_text(page)
     tracked = Tracked(tmp_path, recorder)
-    assert tracked.process.handle({"kind": "finish", "answer": "Go on: --resume /home/ada/sweeps/mine"})
-    page = "<pre>--resume '~/my sweeps/mine'</pre> /home/adam abc/home/ada/x"
-    assert recorder.calls == [("finish", "Go on: --resume ~/sweeps/mine", {"report.html": page})]
+    assert tracked.process.handle({"kind": "finish", "answer": f"Go on: --resume {tmp_path}"})
+    sent = "python sweeps/run.py --data 'data' --encoder enc --storage sweeps"
+    rest = f"--resume {tmp_path.name}</pre> and/or </pre> ~/my sweeps /home/adam gs://b enc"
+    assert recorder.calls == [("finish", f"Go on: --resume {tmp_path.name}", {"report.html": f"<pre>{sent} {rest}"})]

@@ -1,5 +1,6 @@
 """TensorBoard's own reader finds scalars, text and HParams in what was written."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,31 @@ def test_run_that_is_continued_by_another_process_is_one_curve(tmp_path: Path) -
     assert steps(folder, "dev/sst/accuracy") == [10, 20]
     assert [event.value for event in read(folder).Scalars("best/overall")] == pytest.approx([0.6])
     assert notes[0] == f"TensorBoard: tensorboard --logdir {tmp_path}/tensorboard"
+
+
+def test_steps_of_a_run_that_was_taken_back_are_hidden(tmp_path: Path) -> None:
+    tracker, trial, folder = TensorBoard(tracked_sweep(tmp_path), print), tracked_trial(), tmp_path / "tensorboard"
+    tracker.begin(trial)
+    for step in (10, 20, 30):
+        tracker.log(trial, step, VALUES)
+    tracker.discard(trial)
+    tracker.begin(trial)
+    tracker.log(trial, 15, VALUES)
+    tracker.end(trial, "complete", BEST)
+    assert steps(folder / NAME, "dev/sst/accuracy") == [15]
+    assert read(folder / NAME).Tags()["tensors"] == ["configuration/text_summary"]
+
+
+def test_names_of_scalars_are_those_of_hparams_and_differ(tmp_path: Path) -> None:
+    tracker, trial = TensorBoard(tracked_sweep(tmp_path), print), tracked_trial()
+    odd = {"a b": 1.0, "a[b": 2.0, "/a": 3.0, "m" * 300: math.inf}
+    tracker.begin(trial)
+    tracker.end(trial, "complete", odd)
+    found = read(tmp_path / "tensorboard" / NAME)
+    assert len(found.Tags()["scalars"]) == len(odd)
+    metadata = found.SummaryMetadata("_hparams_/experiment")
+    content = plugin_data_pb2.HParamsPluginData.FromString(metadata.plugin_data.content)
+    assert {info.name.tag for info in content.experiment.metric_infos} == set(found.Tags()["scalars"])
 
 
 def test_hparams_show_searched_values_and_the_status(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Which trackers there are, and what they get of an epoch."""
 
 import importlib.util
+import math
 
 import pytest
 
@@ -18,7 +19,8 @@ def test_missing_package_is_one_line_that_says_how_to_install_it(name: str, monk
 
 def test_points_have_names_by_split_task_and_metric() -> None:
     points = [vars(point) for point in report_of(3, 0.6).points]
-    assert curve_values([*points, {**points[0], "metric": "loss", "value": float("nan")}]) == {
+    assert curve_values([*points, {**points[0], "metric": "f1", "value": math.inf}]) == {
+        "dev/qqp/f1": math.inf,
         "epoch": 3,
         "dev/qqp/accuracy": 0.99,
         "dev/sst/accuracy": 0.3,

@@ -50,6 +50,24 @@ def test_two_runs_are_open_together_and_one_is_continued(tmp_path: Path) -> None
     assert json.loads(config)["_Group"] == "mine"
 
 
+def test_run_that_was_taken_back_is_deleted_and_odd_values_are_kept(tmp_path: Path) -> None:
+    run_program(
+        tmp_path,
+        "import dataclasses, math\n"
+        "settings = {**trial.settings, 'tasks.*.x[0]': 'v' * 9999}\n"
+        "again = dataclasses.replace(trial, id=trial.id + '-2', settings=settings)\n"
+        "tracker.begin(trial); tracker.log(trial, 20, VALUES); tracker.discard(trial)\n"
+        "tracker.begin(again); tracker.log(again, 10, {'a b': math.nan, 'm' * 300: math.inf})\n"
+        "tracker.end(again, 'complete', BEST)\n",
+    )
+    found = rows(tmp_path)
+    assert {(name, step) for name, step, _ in found} == {("mine-1a2b-0003-r0-2", 10)}
+    assert found[0][2] == {"a b": "NaN", "m" * 300: "Infinity"}
+    with sqlite3.connect(tmp_path / "multitask-sweeps.db") as database:
+        ((config,),) = database.execute("SELECT config FROM configs").fetchall()
+    assert json.loads(config)["tasks.*.x[0]"] == "v" * 9999
+
+
 def test_sweep_is_a_run_with_the_answer(tmp_path: Path) -> None:
     run_program(tmp_path, "tracker.finish('0.3 is best.', [])")
     ((name, _, values),) = rows(tmp_path)

@@ -1,8 +1,11 @@
 """W&B's own files, written offline, hold the runs without a description of the machine."""
 
+import math
+import os
 import struct
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import wandb
 from wandb.proto.wandb_internal_pb2 import Record
 
 from sweeps.tracking.wandb import Wandb
+from tests.scripts import ROOT, run_process
 from tests.sweeps.tracking.tracked import BEST, VALUES, tracked_sweep, tracked_trial
 
 HEADER_BYTES, BLOCK_BYTES = 7, 2**15
@@ -57,7 +61,7 @@ def history(folder: Path, run: str) -> list[dict[str, str]]:
     return [{"/".join([item.key, *item.nested_key]).strip("/"): item.value_json for item in items} for items in found]
 
 
-def test_two_runs_are_open_together_and_one_is_continued(folder: Path) -> None:
+def test_two_runs_are_open_together_and_one_that_is_continued_is_kept_once(folder: Path) -> None:
     trial, other = tracked_trial(), tracked_trial("0004-r0")
     tracker = Wandb(tracked_sweep(folder), print)
     tracker.begin(trial)
@@ -67,8 +71,9 @@ def test_two_runs_are_open_together_and_one_is_continued(folder: Path) -> None:
     tracker.end(trial, "interrupted", {})
     tracker.end(other, "complete", BEST)
     time.sleep(1.1)  # W&B names the folder of a run by the second
-    tracker.begin(trial)
-    tracker.log(trial, 20, VALUES)
+    assert tracker.begin(trial), "it gets all points, as `wandb sync` sends one folder in place of another"
+    for step in (10, 20):
+        tracker.log(trial, step, VALUES)
     tracker.end(trial, "complete", BEST)
     assert [row["_step"] for row in history(folder, trial.id)] == ["10", "20"]
     assert [row["_step"] for row in history(folder, other.id)] == ["15"]
@@ -83,6 +88,23 @@ def test_two_runs_are_open_together_and_one_is_continued(folder: Path) -> None:
         for item in record.summary.update
     }
     assert (summary["best/sst"], summary["status"]) == ("0.5", '"complete"')
+
+
+def test_offline_run_that_was_taken_back_is_deleted_and_odd_values_are_kept(folder: Path) -> None:
+    trial = tracked_trial()
+    again = replace(trial, id=f"{trial.id}-2", settings={**trial.settings, "tasks.*.x[0]": "v" * 9999})
+    tracker = Wandb(tracked_sweep(folder), print)
+    assert tracker.begin(trial)
+    tracker.log(trial, 30, VALUES)
+    tracker.discard(trial)
+    assert tracker.begin(again)
+    tracker.log(again, 20, {"a b": math.nan, "m" * 300: math.inf})
+    tracker.end(again, "complete", BEST)
+    assert history(folder, trial.id) == []
+    (row,) = history(folder, again.id)
+    assert (row["_step"], row["a b"], row["m" * 300]) == ("20", "NaN", "Infinity")
+    run = next(record.run for record in records(folder, again.id) if record.WhichOneof("record_type") == "run")
+    assert {item.key: item.value_json for item in run.config.update}["tasks.*.x[0]"] == f'"{"v" * 9999}"'
 
 
 def test_sweep_has_a_run_with_its_files(folder: Path) -> None:
@@ -112,15 +134,17 @@ def test_the_machine_is_not_described(folder: Path) -> None:
     assert str(Path.home()).encode() + b"/" not in content
 
 
-def test_without_a_place_runs_are_kept_with_the_sweeps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WANDB_DIR", "")
-    monkeypatch.delenv("WANDB_DIR")
-    monkeypatch.setenv("HOME", str(folder))
-    notes: list[str] = []
-    tracker = Wandb(tracked_sweep(folder), notes.append)
-    tracker.begin(tracked_trial())
-    tracker.end(tracked_trial(), "complete", BEST)
-    assert notes == [
-        f"W&B: runs are kept offline; to send them: wandb sync {folder}/multitask-sweeps/wandb/offline-run-*"
-    ]
-    assert list(folder.glob("multitask-sweeps/wandb/offline-run-*/*.wandb"))
+def test_without_a_login_and_a_place_runs_are_kept_with_the_sweeps(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    program = (
+        "import sys; from pathlib import Path; from sweeps.tracking.wandb import Wandb\n"
+        "from tests.sweeps.tracking.tracked import BEST, tracked_sweep, tracked_trial\n"
+        "tracker, trial = Wandb(tracked_sweep(Path('x')), print), tracked_trial()\n"
+        "tracker.begin(trial); tracker.end(trial, 'complete', BEST); tracker.finish('Keep 0.', [])\n"
+    )
+    own = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    done = run_process(["-c", program], tmp_path / "work", {**own, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)})
+    place = f"{tmp_path}/multitask-sweeps/wandb"
+    assert done.stdout == f"W&B: runs are kept offline; to send them: wandb sync {place}/offline-run-*\n", done.stderr
+    assert len(list(Path(place).glob("offline-run-*/*.wandb"))) == 2
+    assert list((tmp_path / "work").iterdir()) == []

@@ -99,7 +99,12 @@ def test_bundle_holds_each_model_once_and_the_selection(
     assert {path.name for path in place.iterdir()} == names
     released = version("multitask-sweeps").partition("+")[0]  # between releases it names the commit
     assert f"multitask-sweeps=={released}\n" in (place / "requirements.txt").read_text()
-    assert (place / "selection.json").read_bytes() == (sweep / "selection.json").read_bytes()
+    assert {name: one.methods for name, one in read_selection(place).tasks.items()} == {
+        name: one.methods for name, one in selection.tasks.items()
+    }
+    assert list(read_selection(place).sweeps) == ["mine"]
+    machine = str(sweep.parents[1]).encode()
+    assert not [path for path in place.rglob("*") if path.is_file() and machine in path.read_bytes()]
     found = read_bundle(place)
     assert sorted(found.models) == sorted(f"models/{path.name}" for path in (place / "models").iterdir())
     origins = {f"trial {trial} of mine, epoch {epoch}": (trial, epoch) for trial, epoch in epochs}

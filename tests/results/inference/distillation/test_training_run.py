@@ -83,4 +83,4 @@ def test_files_of_a_sweep_that_teaches_may_have_moved(space: SearchSpace, tmp_pa
     before, now = (replace(space, base=space.base.override({"data.sources.more": own})) for own in sources)
     begin(tmp_path / "mine", before, "complete")
     own = TrainingRun(folder=tmp_path / "teachers", new_words=(), is_dry_run=False)
-    assert own.train(now, str(tmp_path / "mine")) == (0, True)
+    assert own.train(now, str(tmp_path / "mine"), space.base.encoder.name) == (0, True)
