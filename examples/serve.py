@@ -44,7 +44,10 @@ def make_app(folder: Path) -> FastAPI:
         wanted = len(own.task.text_columns)
         if any(len(row) != wanted or not all(map(str.strip, row)) for row in request.texts):
             raise HTTPException(422, f"each row of texts must have {wanted} that are not blank")
-        rows = [TextRow(where="", id=str(at), texts=tuple(row)) for at, row in enumerate(request.texts)]
+        try:
+            rows = [TextRow(where=f"row {at}", id=str(at), texts=tuple(row)) for at, row in enumerate(request.texts)]
+        except ValueError as error:  # half of an emoji
+            raise HTTPException(422, str(error)) from error
         outputs = [found for _, found in predict_stream(own, rows)]
         values = row_values(own.task, rows, np.concatenate(outputs)) if rows else []
         return [dict(zip(column_names(own.task), row, strict=True)) for row in values]

@@ -23,7 +23,7 @@ from mtlib.runtime.command_line import (
 )
 from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.storage import absolute_location, join_location, local_path, split_location
+from mtlib.runtime.storage import absolute_location, expanded_path, join_location, local_path, split_location
 from results.inference.dev_texts import data_folder
 from results.inference.distillation.outcome import distillation_lines, ensemble_members
 from results.inference.distillation.students import student_space
@@ -144,7 +144,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
     return DistilRequest(
         home=home,
         selection=selection,
-        data=data_folder(place, None if options.data is None else Path(options.data).expanduser()),
+        data=data_folder(place, None if options.data is None else expanded_path(options.data)),
         source=ModelSource(places=find_sweeps(selection, place), device=options.device),
         config=config,
         further=tuple(further_text(text, selection) for text in options.unlabelled),

@@ -21,7 +21,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_note, write_data
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.storage import is_uri, open_folder, split_location
+from mtlib.runtime.storage import expanded_path, is_uri, open_folder, split_location
 from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import BUNDLE_FILE, MAKE_BUNDLE_AGAIN, find_bundle, load_bundled, read_bundle
 from results.inference.models import ModelSource, find_sweeps
@@ -170,7 +170,7 @@ def predicted_files(options: argparse.Namespace, task: Task) -> list[PredictedFi
 def find_outputs(inputs: Sequence[str], folder: str) -> list[str]:
     """Returns the CSV file in a folder for each input; ValueError if it is no folder, or inputs have the same name."""
     has_suffix = not folder.endswith("/") and Path(folder).suffix in OUTPUT_SUFFIXES
-    is_folder = folder not in ("", STANDARD_OUTPUT) and not has_suffix and not Path(folder).expanduser().is_file()
+    is_folder = folder not in ("", STANDARD_OUTPUT) and not has_suffix and not expanded_path(folder).is_file()
     require(is_folder, "--output must be a folder for several inputs", folder or "none")
     require(STANDARD_INPUT not in inputs, NO_PIPE, STANDARD_INPUT)
     stems = Counter(Path(place).stem for place in inputs)
@@ -185,7 +185,7 @@ def predicted_file(options: argparse.Namespace, task: Task, place: str, output: 
     columns = read_columns(options.columns, form, task)
     output_form: OutputFormat = "csv" if output == STANDARD_OUTPUT else find_output_format(output)
     if output != STANDARD_OUTPUT:
-        path = Path(output).expanduser()
+        path = expanded_path(output)
         require(path.is_file() or not path.exists(), "--output must be a file", f"{output}, which is none")
         check_output("--output", output, map(input_file, options.input), overwrite=options.overwrite)
     return PredictedFile(place=place, form=form, columns=columns, output=output, output_form=output_form)
@@ -247,7 +247,7 @@ def make_bundle(options: argparse.Namespace) -> None:
     if options.task is not None:
         selection = only_tasks(selection, [selected_task(selection, options.task).name])
     require(not is_uri(options.bundle), "--bundle must name a folder on this machine", options.bundle)
-    folder = Path(options.bundle).expanduser().absolute()
+    folder = expanded_path(options.bundle).absolute()
     source = source_of(options, selection, home, "cpu")
     write_bundle(selection, home, source, folder, show_note, overwrite=options.overwrite)
     task = next(iter(selection.tasks))
@@ -272,7 +272,7 @@ def read_home(options: argparse.Namespace) -> str:
     ValueError if it is a file, or a bundle that does not go with other flags."""
     folder, name = split_location(options.selection)
     home = find_sweep((folder or ".") if name == SELECTION_FILE else options.selection)
-    is_file = not is_uri(home) and Path(home).expanduser().is_file()
+    is_file = not is_uri(home) and expanded_path(home).is_file()
     require(not is_file, f"SELECTION must be a sweep's folder, its {SELECTION_FILE} or a URI", options.selection)
     if find_bundle(home) is not None:
         rule = "with --bundle SELECTION must be a sweep, not a bundle, which can be copied as it is"
@@ -317,7 +317,7 @@ def open_output(place: str) -> Iterator[Write]:
     if place == STANDARD_OUTPUT:
         yield write_data
         return
-    folder, name = split_location(place if is_uri(place) else Path(place).expanduser())
+    folder, name = split_location(place if is_uri(place) else expanded_path(place))
     with open_atomic(open_folder(folder or "."), name) as stream:
         yield lambda text: stream.write(text.encode())
 

@@ -13,7 +13,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
-from mtlib.runtime.storage import absolute_location, is_uri, join_location
+from mtlib.runtime.storage import absolute_location, expanded_path, is_uri, join_location
 from results.records.files import check_output, find_sweep
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def run_report(arguments: Sequence[str] | None) -> None:
         if is_wanted:
             check_output("--output", output, inputs_read, overwrite=options.overwrite or is_own)
     page = build_page(page_inputs(options, sweep))
-    show_lines([f"Page: {write_page(home, page)}"])
-    if options.images:
+    if options.images:  # first: where they cannot be drawn nothing is written, and the command can be typed again
         show_lines([f"Drawing {counted(len(page.figures), 'figure')} ..."])
         show_lines([f"Images: {write_figures(page, images)} files in {images}"])
+    show_lines([f"Page: {write_page(home, page)}"])
 
 
 def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -84,7 +84,7 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     is_here = not options.images or not is_uri(home)
     require(is_here, "--images must come with --output, a folder on this machine, where SWEEP is a URI", home)
     require(options.data is None or options.texts, "--data must come with --texts", options.data)
-    options.data = None if options.data is None else Path(options.data).expanduser()
+    options.data = None if options.data is None else expanded_path(options.data)
     return options
 
 

@@ -23,7 +23,7 @@ from mtlib.runtime.command_line import (
 from mtlib.runtime.console import fold, output_width, show_lines
 from mtlib.runtime.errors import require
 from mtlib.runtime.method_file import read_method_file
-from mtlib.runtime.storage import absolute_location, join_location
+from mtlib.runtime.storage import absolute_location, expanded_path, join_location
 from results.ensembles.methods import AUTOMATIC, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
@@ -90,7 +90,7 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
         rule = f"{flag} must come with --score-hold-out, which loads models"
         require(flag not in options.given, rule, "no such flag")
     options.encoder = None if options.encoder is None else read_encoder_name(options.encoder)
-    options.data = None if options.data is None else Path(options.data).expanduser()
+    options.data = None if options.data is None else expanded_path(options.data)
     return options
 
 
@@ -102,7 +102,7 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> list[
         method=options.method,
         settings=Settings(max_models=options.max_models),
         base=options.base,
-        files=[read_method_file(Path(path).expanduser()) for path in options.methods],
+        files=[read_method_file(expanded_path(path)) for path in options.methods],
     )
     command = shlex.join(["python", "results/selector.py", *words])
     selection = select_from(request, command=command, on_progress=print_progress)

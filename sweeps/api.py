@@ -16,7 +16,7 @@ import pandas as pd
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_words
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.method_file import read_method_file
-from mtlib.runtime.storage import local_path
+from mtlib.runtime.storage import expanded_path, local_path
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
@@ -91,7 +91,7 @@ class FinishedSweep:
         known = [f.name for f in fields(SelectionRequest) if f.name not in ("sweeps", "files")]
         for name in changes:
             require_name(name, [*known, "methods"], "option of a selection")
-        files = [read_method_file(Path(path).expanduser()) for path in changes.pop("methods", ())]
+        files = [read_method_file(expanded_path(path)) for path in changes.pop("methods", ())]
         request = SelectionRequest(sweeps=[str(self.folder)], files=files, **changes)
         selection = select_from(request, command="FinishedSweep.select in Python")
         write_selection(self.folder, selection)

@@ -17,7 +17,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.storage import full_path, open_folder
+from mtlib.runtime.storage import expanded_path, full_path, open_folder
 from results.inference.dev_texts import read_dev_table
 from results.inference.int8 import int8_sentence, scored_rows
 from results.records.files import check_output, find_sweep, present_folder, read_json
@@ -86,10 +86,10 @@ def run_export(arguments: Sequence[str] | None) -> None:
     dev = read_dev_tables(sweep, options) if options.int8 else {}
     show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
     if options.onnx or options.int8:
-        for line in export_onnx(folder.expanduser().absolute(), dev):
+        for line in export_onnx(expanded_path(folder).absolute(), dev):
             show_lines([line])
     if options.push_to_hub is not None:
-        url = push_folder(folder.expanduser().absolute(), options.push_to_hub, is_private=options.private)
+        url = push_folder(expanded_path(folder).absolute(), options.push_to_hub, is_private=options.private)
         show_lines([f"Pushed it to {url}"])
 
 
@@ -132,7 +132,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
     info, root = read_sweep(sweep), open_folder(sweep)
     records = read_trials(sweep)
     record = find_trial(sweep, records, trial, best)
-    folder = folder.expanduser().absolute()
+    folder = expanded_path(folder).absolute()
     config = TrialConfig.from_json(record.config)
     name = present_folder(config.encoder.name, sweep) if encoder is None else read_encoder_name(encoder)
     check_output("FOLDER", folder, (sweep, name), overwrite=overwrite)
@@ -154,7 +154,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
 def read_dev_tables(sweep: str, options: argparse.Namespace) -> dict[str, Table]:
     """Returns dev rows of each task of the trial that is exported; ValueError as `read_dev_table`."""
     config = TrialConfig.from_json(find_trial(sweep, read_trials(sweep), options.trial, options.best).config)
-    data = None if options.data is None else Path(options.data).expanduser()
+    data = None if options.data is None else expanded_path(options.data)
     return {task: scored_rows(read_dev_table(sweep, task, data)) for task in config.active_tasks}
 
 

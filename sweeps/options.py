@@ -10,7 +10,7 @@ from typing import Any, Literal
 from mtlib.config.schema import check_value, to_dict
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
-from mtlib.runtime.storage import join_location, local_path
+from mtlib.runtime.storage import expanded_path, join_location, local_path
 from mtlib.tasks import Task
 from results.records.race import RaceRecord
 from search_spaces.space import SearchSpace, grid_trials
@@ -172,7 +172,7 @@ class SweepOptions:
     def cache_folder(self) -> Path:
         """Folder on the driver's disk for tokens and the demonstration's files."""
         storage = local_path(self.storage)
-        return (Path(DEFAULT_STORAGE).expanduser() if storage is None else storage) / ".cache"
+        return (expanded_path(DEFAULT_STORAGE) if storage is None else storage) / ".cache"
 
     @property
     def num_drawn(self) -> int | None:

@@ -25,6 +25,7 @@ from mtlib.model.adapters import adapter_settings, import_peft
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.threads import using_threads
 from mtlib.stages.active_weights import active_parts, active_weights, part_of_weight
 
 EXPORTED_CONFIG_FILE, MODEL_CARD_FILE = "trial.json", "README.md"
@@ -116,6 +117,7 @@ def without_adapter_settings(config: TrialConfig) -> TrialConfig:
     return config.override({"adapter.method": "none"})
 
 
+@using_threads(1)  # a process that was forked while torch has further threads waits for them for ever
 def load_exported(folder: Path | str) -> ExportedModel:
     """Loads a whole model that `export_model` has written; it gives the trained model's logits exactly.
 

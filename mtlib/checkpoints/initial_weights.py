@@ -1,5 +1,6 @@
 """Starting weights in place of pretrained ones: another trial's best weights, or an exported model's."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,11 +12,11 @@ from mtlib.checkpoints.best_weights import BEST_FILE, read_best, read_weights, w
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.network import EncoderConfig
 from mtlib.model.adapters import without_adapter
-from mtlib.model.encoder import digest_of
+from mtlib.model.encoder import WRAPPED, digest_of
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.model.weight_files import check_finite, fault_of_files
 from mtlib.runtime.errors import first_line, require, require_name
-from mtlib.stages.active_weights import ADAPTER_MARK, part_of_weight
+from mtlib.stages.active_weights import is_of_adapter, part_of_weight
 
 ENCODER_FILE, TASKS_FILE = "model.safetensors", "tasks.safetensors"
 """An exported model: the encoder under the names that `transformers` gives it, and all else under ours."""
@@ -40,7 +41,7 @@ def read_starting_weights(config: EncoderConfig) -> dict[str, Tensor] | None:
         raise ValueError(f"{rule}, got {path}: {fault_of_files(files) or first_line(error)}") from error
     if files[0].name == ENCODER_FILE:
         loaded[0] = with_prefix(loaded[0])
-    found = {name: tensor for weights in loaded for name, tensor in weights.items()}
+    found = {re.sub(WRAPPED, "", name): tensor for weights in loaded for name, tensor in weights.items()}
     check_finite(f"{rule}, in {path}", found.items())
     return found
 
@@ -61,12 +62,12 @@ def load_start(config: EncoderConfig, model: MultiTaskModel, start: Mapping[str,
         rule = "the weights of encoder.start_from must be given, as read_starting_weights reads them"
         raise ValueError(f"{rule}, got none of {config.start_from}")
     own = model.state_dict()
-    plain = {without_adapter(name): name for name in own if ADAPTER_MARK not in name}
+    plain = {without_adapter(name): name for name in own if not is_of_adapter(name)}
     named = with_prefix(start) if own.keys().isdisjoint(start) else start  # as `transformers` saves an encoder
     weights = {name: tensor for name, tensor in named.items() if not name.startswith(POOLER)}
     rule = f"encoder.start_from must fit the encoder, in {config.start_from}"
     taken = encoder_part(weights)
-    has_adapter = any(ADAPTER_MARK in name for name in taken)
+    has_adapter = any(map(is_of_adapter, taken))
     require(not has_adapter, rule, "weights of a trial with an adapter, which must be exported first to start from it")
     check_fit(rule, taken, encoder_part({name: own[full] for name, full in plain.items()}))
     if config.start_heads:

@@ -57,7 +57,7 @@ def without_places(text: str, places: Iterable[str]) -> str:
     names = {place: public_name(place) for place in places}
     shared = Counter(names.values())
     names = {place: f"{name}-{hash_of(place)[:8]}" if shared[name] > 1 else name for place, name in names.items()}
-    home = os.environ.get("HOME", "").rstrip("/")
+    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 - it stays where there is no home
     names |= dict.fromkeys((home, os.path.realpath(home)), "~") if home else {}
     for place, name in sorted(names.items(), key=lambda item: -len(item[0])):
         text = re.sub(rf"(?<![\w+/.<-])(file://)?{re.escape(place)}(?![\w.-])", name.replace("\\", ""), text)

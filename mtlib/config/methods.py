@@ -11,6 +11,7 @@ that read the sweep, an exported model or a bundle. `docs/extending.md` has an e
 """
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -87,6 +88,10 @@ def read_methods(paths: Iterable[str | Path]) -> Methods:
     for (table, name), file in methods.origins.items():
         rule = f"{file.name}: the name of a method must not be that of a built-in one"
         require(name not in getattr(BUILT_IN, table), rule, f"'{name}'")
+    terms = [term for penalty in methods.penalties.values() for term in penalty.terms]
+    curves = Counter([*terms, *methods.metrics, *RESERVED_TERMS, "tokens"])
+    rule = "metrics and terms of penalties must have names that nothing else in the curves has"
+    require(max(curves.values()) == 1, rule, ", ".join(name for name, count in curves.items() if count > 1))
     return methods
 
 

@@ -6,6 +6,7 @@ the groups of tasks and stages have the settings of further losses and batch ord
 
 import dataclasses
 import functools
+import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -53,8 +54,9 @@ def check_method_names(trial: Any, methods: Methods) -> None:
     for (table, name), file in methods.origins.items():
         built_in = getattr(BUILT_IN, table).get(name)
         if table == "penalties":
-            rule = f"{file.name}: the name of a penalty must not be that of another group or attribute"
-            require(built_in is not None or (not hasattr(trial, name) and name not in RESERVED), rule, f"'{name}'")
+            rule = f"{file.name}: the name of a penalty must not be that of another group or attribute, or a keyword"
+            is_free = not (hasattr(trial, name) or name in RESERVED or keyword.iskeyword(name))
+            require(built_in is not None or is_free, rule, f"'{name}'")
         settings = fields_of([getattr(getattr(methods, table)[name], "settings", None)]) if table in groups else {}
         before = fields_of([getattr(built_in, "settings", None)])
         for setting in settings:

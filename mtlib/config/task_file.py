@@ -11,7 +11,6 @@
 `docs/tasks.md` describes every key.
 """
 
-import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -105,8 +104,6 @@ class TaskEntry:
         require(self.weight > 0, "weight must be above 0", self.weight)
         for split in SPLITS:
             check_paths(split, getattr(self, split))
-        if not self.files.dev_share:
-            check_apart(self.files.paths("train"), self.files.paths("dev"))
         if self.columns:
             check_columns(self.columns, wanted, [path for split in SPLITS for path in self.files.paths(split)])
 
@@ -255,13 +252,6 @@ def check_paths(key: str, given: str | float | tuple[str, ...]) -> None:
     for path in paths:
         require(path.startswith(HUB_PREFIX) or is_pattern(path) or path.endswith(TABLE_SUFFIXES), rule, repr(path))
     check_suffixes(key, [path for path in paths if path.endswith(TABLE_SUFFIXES)])
-
-
-def check_apart(train: Sequence[str], dev: Sequence[str]) -> None:
-    """Checks that train and dev do not name the same file or pattern; of one data set they read different splits."""
-    names = {os.path.normpath(path) for path in train if not path.startswith(HUB_PREFIX)}
-    same = [path for path in dev if os.path.normpath(path) in names]
-    require(not same, "dev must name other files than train, or be a share of train such as 0.1", ", ".join(same))
 
 
 def check_suffixes(key: str, paths: Iterable[str]) -> None:

@@ -36,6 +36,7 @@ MAX_QUOTED_VALUE = 40
 """Characters of a wrong value that an error message shows."""
 NO_DELIMITER = "\0"
 """The delimiter of a file with a single column, which no text holds."""
+SURROGATE = re.compile("[\ud800-\udfff]")
 OTHER_DELIMITERS = "\t,;|"
 """Delimiters that are recognised in a header line in order to refuse them."""
 
@@ -238,10 +239,15 @@ def cell_text(where: str, column: str, value: object, *, may_be_list: bool = Fal
     if not isinstance(value, str | int | float | Decimal):
         raise ValueError(f"{where}: column {column} must be text or a number, got {str(value)[:MAX_QUOTED_VALUE]}")
     text = f"{value:f}" if isinstance(value, Decimal) else str(value).strip()
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        rule = f"{where}: column {column} must be text"
-        raise ValueError(f"{rule}, got an unpaired surrogate: {text[:MAX_QUOTED_VALUE]!a}")
+    check_surrogates(f"{where}: column {column}", text)
     return text
+
+
+def check_surrogates(what: str, text: str) -> None:
+    """Raises ValueError, about `what`, if a text has half of an emoji, which neither tokenizers nor UTF-8 take."""
+    if found := SURROGATE.search(text):
+        part = text[max(0, found.start() - MAX_QUOTED_VALUE) : found.end()]
+        raise ValueError(f"{what} must hold no unpaired surrogate, half of an emoji, got {part!a}")
 
 
 def read_plain_lines(lines: Iterable[str], name: str, columns: Sequence[str]) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mtlib.config.data import HUB_PREFIX
 from mtlib.data.file_readers import Row, find_columns
 from mtlib.data.parquet_files import ClassNames, table_rows
-from mtlib.runtime.errors import first_line, nearest_first
+from mtlib.runtime.errors import first_line, nearest_first, require
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetBuilder
@@ -55,12 +55,15 @@ def read_hub_data(
 
 def split_hub_path(path: str, split: str) -> tuple[str, str]:
     """`hf://NAME#CONFIGURATION:SPLIT` as the path of the data set and the name of the split, `split` if it has none."""
-    name, colon, own = path.removeprefix(HUB_PREFIX).rpartition(":")
-    return (HUB_PREFIX + name, own) if colon else (path, split)
+    whole, bracket, part = path.removeprefix(HUB_PREFIX).partition("[")  # a slice has a colon of its own
+    name, colon, own = whole.rpartition(":")
+    return (HUB_PREFIX + name, own + bracket + part) if colon else (path, split)
 
 
 def load_split(path: str, split: str) -> "Dataset":
     """Returns one split of the data set that a path names; a data set without splits counts as train."""
+    rule = f"a split of {path} must be named without a slice or a sum, as it is read whole"
+    require(not set(split) & {"[", "+"}, rule, f"'{split}'")
     try:
         import datasets
     except ImportError as error:

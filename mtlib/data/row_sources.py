@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -24,7 +25,7 @@ from mtlib.data.tables import (
     make_table,
     named_by_key,
 )
-from mtlib.runtime.errors import require, require_once
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 
 HELD = "held"
@@ -98,6 +99,21 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
         raise ValueError(f"files outside the data folder must be there, got no {missing}; {hint}")
     for source in sources:
         files_of(source, folder)
+        if source.split == "train" and is_own(source) and not is_hub(source):
+            check_apart_from_train(source, folder)
+
+
+def check_apart_from_train(source: RowSource, folder: Path) -> None:
+    """Raises ValueError, with both names, if a file of a task's train rows is one of dev or test, under any name."""
+    trained, files = {file_id(path): path for path in files_of(source, folder)}, source.task.files
+    assert files is not None, "they are its own"
+    for split in ("dev", "test"):
+        own = dataclasses.replace(source, split=split, paths=expand_home(files.paths(split)), dev_share=0.0)
+        is_drawn = split == "dev" and files.dev_share
+        is_read = own.paths and not is_drawn and not is_hub(own) and is_there(own, folder)
+        for path in files_of(own, folder) if is_read else ():
+            rule = f"{key_of(own)} must name other files than train{', or be a share of it' if split == 'dev' else ''}"
+            require(file_id(path) not in trained, rule, f"{path}, which is {trained.get(file_id(path))}")
 
 
 def file_split(source: RowSource) -> str:
@@ -142,14 +158,21 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
     Raises:
         ValueError: none matches, or they differ in their suffix.
     """
-    if not any(map(is_pattern, source.paths)):
-        return [folder / path for path in source.paths]
     key, found = f"{folder / TASK_FILE}: {key_of(source)}", list[str]()
     for path in source.paths:
         found += matching_files(path, folder, key) if is_pattern(path) else [path]
     check_suffixes(key, found)
-    require_once(found, f"{key} must name each file once")
+    files: dict[tuple[int, int], str] = {}
+    for path in found:
+        twin = files.setdefault(file_id(folder / path), path)
+        require(twin is path, f"{key} must name each file once", f"{twin} and {path}")
     return [folder / path for path in found]
+
+
+def file_id(path: Path) -> tuple[int, int]:
+    """Returns what names of one file have in common, links among them."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
@@ -162,9 +185,27 @@ def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
 
 
 def find_matching(path: str, folder: Path) -> list[str]:
-    """Returns the files that a path or pattern stands for, by name; none if it is not there."""
-    matching = glob.glob(path, root_dir=folder, recursive=True) if is_pattern(path) else [path]  # noqa: PTH207 - absolute ones too
-    return sorted(name for name in matching if (folder / name).is_file())
+    """Returns the files that a path or pattern stands for, by name, each once under its first one; none if it is not
+    there."""
+    matching = match_names(path, folder) if is_pattern(path) else [path]
+    files = [name for name in sorted(matching, reverse=True) if (folder / name).is_file()]
+    return sorted({file_id(folder / name): name for name in files}.values())
+
+
+def match_names(pattern: str, folder: Path) -> list[str]:
+    """As `glob.glob`, but `**` enters each folder once: one that holds two links to itself has names without end."""
+    parts = PurePath(pattern).parts
+    if "**" not in parts:
+        return glob.glob(pattern, root_dir=folder)  # noqa: PTH207 - absolute ones too
+    at, found, entered = parts.index("**"), list[Path](), set[tuple[int, int]]()
+    for start in glob.glob(str(PurePath(*parts[:at])), root_dir=folder) if at else ("",):  # noqa: PTH207
+        for place, names, _ in os.walk(folder / start, followlinks=True):
+            is_new = file_id(Path(place)) not in entered
+            entered.add(file_id(Path(place)))
+            names[:] = sorted(name for name in names if is_new and not name.startswith("."))
+            rest = str(PurePath(*parts[at + 1 :])) if parts[at + 1 :] else "*"
+            found += [Path(place, name) for name in match_names(rest, Path(place))] if is_new else ()
+    return [str(path) if PurePath(pattern).is_absolute() else os.path.relpath(path, folder) for path in found]
 
 
 def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, Table]:

@@ -77,5 +77,5 @@ def target_layers(encoder: nn.Module, named: tuple[str, ...]) -> tuple[str, ...]
 
 
 def without_adapter(name: str) -> str:
-    """Returns the name that a weight of an encoder had before an adapter was added."""
-    return name.replace(BASE_LAYER, ".")
+    """Returns the name that a weight of a model had before an adapter was added to its encoder."""
+    return name.replace(BASE_LAYER, ".") if name.startswith("encoder.") else name

@@ -3,8 +3,10 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import hashlib
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -67,6 +69,10 @@ class EncoderPreview:
     """Where it was found, for messages."""
 
 
+WRAPPED = r"^((module|_orig_mod|\d+\.auto_model)\.)+"
+"""What DataParallel, `torch.compile` and sentence-transformers put before the names of a model's weights."""
+
+
 class CannotLoad(ValueError):  # noqa: N818 - not final: another location may have the encoder
     """An encoder is missing or incomplete in one location."""
 
@@ -127,16 +133,20 @@ def load_from(name: str, only_local: bool) -> PretrainedEncoder:
     from transformers import AutoModel
 
     config, tokenizer = load_description(name, local_files_only=only_local)
+    load = functools.partial(
+        AutoModel.from_pretrained,
+        name,
+        config=config,
+        dtype=torch.float32,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        local_files_only=only_local,
+        adapter_kwargs={"local_files_only": only_local},  # with peft installed it looks for an adapter, too
+    )
     with loading(name):
-        model, info = AutoModel.from_pretrained(
-            name,
-            config=config,
-            dtype=torch.float32,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            local_files_only=only_local,
-            adapter_kwargs={"local_files_only": only_local},  # with peft installed it looks for an adapter, too
-        )
+        model, info = load()
+        if any(re.match(WRAPPED, key) for key in info["unexpected_keys"]):
+            model, info = load(key_mapping={WRAPPED: ""})
     check_missing_weights(name, info)
     content = read_tokenizer_json(name, local_files_only=only_local)
     found = describe_model(name, model, tokenizer, content)
@@ -250,7 +260,10 @@ def check_missing_weights(name: str, info: Mapping[str, Any]) -> None:
     for fault, keys in (("missing", info["missing_keys"]), ("of another size", resized)):
         found = sorted(key for key in keys if not key.startswith("pooler."))
         if found:
-            raise CannotLoad(f"encoder '{name}' must have all its weights, {len(found)} are {fault}, first {found[0]}")
+            others = sorted(info["unexpected_keys"])
+            hint = f"; {len(others)} others are not the architecture's, first {others[0]}" if others else ""
+            rule = f"encoder '{name}' must have all its weights"
+            raise CannotLoad(f"{rule}, {len(found)} are {fault}, first {found[0]}{hint}")
 
 
 def num_embeddings(model: nn.Module) -> int:

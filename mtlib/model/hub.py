@@ -4,6 +4,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.storage import expanded_path
 
 HUB_SECONDS = 10.0
 """Timeout of a query to the hub."""
@@ -14,8 +15,8 @@ WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.
 def read_encoder_name(text: str, what: str = "--encoder") -> str:
     """Returns a hub name unchanged, a local folder as an absolute path;
     ValueError, about `what`, if it can only be a missing folder."""
-    if Path(text).expanduser().is_dir():
-        return str(Path(text).expanduser().resolve())
+    if expanded_path(text).is_dir():
+        return str(expanded_path(text).resolve())
     if text.startswith((".", "/", "~")) or text.count("/") > 1:
         raise ValueError(f"{what} must be a hub name or a folder that exists, got '{text}'")
     return text

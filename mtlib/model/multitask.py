@@ -18,6 +18,7 @@ from mtlib.model.heads import compare_texts, make_head, make_projection, make_re
 from mtlib.model.label_scale import LabelScale
 from mtlib.model.layers import check_fits, encoder_layers, freeze
 from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals
+from mtlib.model.task_parts import TaskParts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,18 +59,18 @@ class MultiTaskModel(nn.Module):
         size, tasks = int(pretrained.config.hidden_size), config.active_tasks
         self.pooling = {task: config.tasks[task].pooling for task in tasks}
         self.is_read_last = pretrained.is_read_last
-        self.heads = nn.ModuleDict({task: make_head(config, task, size) for task in tasks})
+        self.heads = TaskParts({task: make_head(config, task, size) for task in tasks})
         self.giving_labels = frozenset(task for task in tasks if config.tasks[task].head_entry.gives_labels)
         with_pals = [task for task in tasks if config.pals.size > 0 and task in config.pals.tasks]
         depth = len(encoder_layers(self.encoder, "PALs")) if with_pals else 0
-        self.pals = nn.ModuleDict({task: make_pals(config, task, size, depth) for task in with_pals})
+        self.pals = TaskParts({task: make_pals(config, task, size, depth) for task in with_pals})
         self.relational = make_relational(config, size)
         self.relational_tasks = config.relational_tasks
         self.projection = make_projection(config, size)
         learned = tasks if config.weighting_entry.regularizer is not None else ()
-        self.log_variances = nn.ParameterDict({task: nn.Parameter(torch.zeros(())) for task in learned})
+        self.log_variances = TaskParts({task: nn.Parameter(torch.zeros(())) for task in learned})
         scaled = [task for task in tasks if config.tasks[task].target_scale == "unit"]
-        self.label_scales = nn.ModuleDict({task: LabelScale() for task in scaled})
+        self.label_scales = TaskParts({task: LabelScale() for task in scaled})
         self.dropout = nn.Dropout(hidden_dropout(self.encoder.config))
 
     def forward(self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False) -> Output:
@@ -125,8 +126,7 @@ class MultiTaskModel(nn.Module):
 
     def scale_of(self, task: str) -> LabelScale:
         """The scale of a task whose `target_scale` is `unit`."""
-        found = self.label_scales[task]
-        assert isinstance(found, LabelScale)
+        found: LabelScale = self.label_scales[task]
         return found
 
     def encode(self, task: str, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
@@ -152,8 +152,7 @@ class MultiTaskModel(nn.Module):
 
     def pals_of(self, task: str) -> Pals | LowRank | None:
         """Returns the task's modules beside the layers; None for a task without."""
-        found = self.pals[task] if task in self.pals else None  # noqa: SIM401 - a ModuleDict has no get
-        assert found is None or isinstance(found, Pals | LowRank)
+        found: Pals | LowRank | None = self.pals[task] if task in self.pals else None  # noqa: SIM401 - it has no get
         return found
 
     def encode_by_hooks(self, arguments: dict[str, Tensor], entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:

@@ -62,7 +62,7 @@ def open_folder(location: Location) -> fs.SubTreeFileSystem:
     if isinstance(location, fs.SubTreeFileSystem):
         return location
     if not is_uri(location):
-        return fs.SubTreeFileSystem(str(Path(location).expanduser().absolute()), fs.LocalFileSystem())
+        return fs.SubTreeFileSystem(str(expanded_path(location).absolute()), fs.LocalFileSystem())
     base, path = open_uri(str(location))
     return fs.SubTreeFileSystem(path, base)
 
@@ -106,6 +106,16 @@ def subfolder(root: fs.SubTreeFileSystem, path: str) -> fs.SubTreeFileSystem:
     return fs.SubTreeFileSystem(posixpath.join(root.base_path, path), root.base_fs)
 
 
+def expanded_path(path: str | Path) -> Path:
+    """Returns a path with a home folder in place of `~` or `~NAME`; ValueError where there is none, as for a user of a
+    container who has neither HOME nor an entry in passwd."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        rule = "~ must stand for a home folder, which HOME or the list of users names"
+        raise ValueError(f"{rule}, got {path}") from None
+
+
 def is_uri(location: Location) -> bool:
     """Returns whether a folder is named by a URI."""
     return not isinstance(location, fs.SubTreeFileSystem) and "://" in str(location)
@@ -114,7 +124,7 @@ def is_uri(location: Location) -> bool:
 def absolute_location(location: str | Path) -> str:
     """Returns a folder as an absolute path; a URI as it is, without a slash at the end of its path."""
     if not is_uri(location):
-        return str(Path(location).expanduser().resolve())
+        return str(expanded_path(location).resolve())
     path, mark, query = str(location).partition("?")
     return path.rstrip("/") + mark + query
 

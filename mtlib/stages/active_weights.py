@@ -9,6 +9,9 @@ Weight = TypeVar("Weight")
 
 OWN_GROUPS = ("heads", "pals", "log_variances", "label_scales")
 """Groups of a model that hold a part per task."""
+KEY_PREFIX = "task-"
+"""Begins the key of a task's part where the task's name alone cannot be one, as `mtlib.model.task_parts` says. No name
+of a task has a hyphen."""
 ADAPTER_MARK = ".lora_"
 """What `peft` puts into the names of an adapter's weights, and `transformers` into no other."""
 
@@ -16,7 +19,7 @@ ADAPTER_MARK = ".lora_"
 def part_of_weight(name: str) -> str:
     """Returns the part that a weight belongs to, by its name in a model: `heads.<task>` and the like, or its group."""
     group, _, rest = name.partition(".")
-    return f"{group}.{rest.partition('.')[0]}" if group in OWN_GROUPS else group
+    return f"{group}.{rest.partition('.')[0].removeprefix(KEY_PREFIX)}" if group in OWN_GROUPS else group
 
 
 def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
@@ -28,9 +31,14 @@ def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
     return frozenset(parts | {name for name, users in shared.items() if active & set(users)})
 
 
+def is_of_adapter(name: str) -> bool:
+    """Returns whether a weight of a model belongs to an adapter of its encoder; a task may be called `lora_a`, too."""
+    return name.startswith("encoder.") and ADAPTER_MARK in name
+
+
 def is_frozen(config: TrialConfig, name: str) -> bool:
     """Returns whether a weight is one of the pretrained encoder's own, beside which an adapter is trained."""
-    return config.has_frozen_encoder and name.startswith("encoder.") and ADAPTER_MARK not in name
+    return config.has_frozen_encoder and name.startswith("encoder.") and not is_of_adapter(name)
 
 
 def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[str, Weight]) -> dict[str, Weight]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from mtlib.data.file_readers import SUFFIX_FORMATS, Format, read_stream
+from mtlib.data.file_readers import SUFFIX_FORMATS, Format, check_surrogates, read_stream
 from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import expanded_path
 
 InputFormat = Format | Literal["parquet"]
 INPUT_SUFFIXES = (*filter(None, SUFFIX_FORMATS), PARQUET_SUFFIX)
@@ -28,6 +29,10 @@ class TextRow:
     id: str
     texts: tuple[str, ...]
     """Without white space at their ends."""
+
+    def __post_init__(self) -> None:
+        for text in self.texts:
+            check_surrogates(f"{self.where}: a text", text)
 
     @property
     def is_blank(self) -> bool:
@@ -55,7 +60,7 @@ def name_input(place: str) -> str:
 
 def input_file(place: str) -> Path:
     """Returns the file of the input; standard input may be a pipe."""
-    return Path("/dev/stdin" if place == STANDARD_INPUT else place).expanduser()
+    return expanded_path("/dev/stdin" if place == STANDARD_INPUT else place)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Makes the page of a sweep, and writes it, and its figures as images."""
 
+import contextlib
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -82,6 +83,8 @@ def write_figures(page: Page, folder: Path) -> int:
         heights = [figure.layout.height for figure in figures]  # Plotly takes its default height for those not given
         plotly.io.write_images(figures, files, width=WIDTH, height=heights, scale=2)
     except (ValueError, RuntimeError) as error:
+        with contextlib.suppress(OSError):  # an empty one would be in the way of the next attempt
+            folder.rmdir()
         rule = "--images needs kaleido (pip install 'multitask-sweeps[images]') and a Chrome or Chromium"
         raise ValueError(f"{rule}: {reason_of(error).rstrip(',')}") from error  # Plotly's line ends within a sentence
     return len(files)

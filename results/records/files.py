@@ -20,6 +20,7 @@ from mtlib.runtime.storage import (
     Location,
     absolute_location,
     check_answer,
+    expanded_path,
     full_path,
     is_uri,
     local_path,
@@ -76,7 +77,7 @@ def find_sweep(sweep: str | Path) -> str:
         ValueError: as `check_answer`.
     """
     check_answer(sweep)
-    path = Path(sweep).expanduser()
+    path = expanded_path(sweep)
     is_name = not is_uri(sweep) and len(path.parts) == 1 and not path.exists()
     return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
 

@@ -55,16 +55,11 @@ def further_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], 
             records,
             race if RACE_KEY in info else None,
             metric=info["space"]["metric"],
-            num_configurations=configurations_of(info),
+            num_configurations=int(info.get("num_configurations") or (info.get("options") or {}).get("trials") or 0),
             chosen_by=1 if num_best is None else options["chosen_by"],
             num_best=num_best,
         )
     )
-
-
-def configurations_of(info: Mapping[str, Any]) -> int:
-    """Configurations of the whole sweep, by the content of `sweep.json`; 0 where it does not say."""
-    return int(info.get("num_configurations") or (info.get("options") or {}).get("trials") or 0)
 
 
 def choose_replicated(

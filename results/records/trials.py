@@ -243,11 +243,11 @@ def why_no_sweep(folder: Location) -> str:
 
 def sweeps_in(folder: Location) -> list[str]:
     """Returns the names of the sweeps that a folder holds, sorted; none where it cannot be listed."""
-    root = open_folder(folder)
     try:
+        root = open_folder(folder)
         names = sorted(entry.base_name for entry in root.get_file_info(fs.FileSelector("")))
         infos = root.get_file_info([f"{name}/{SWEEP_FILE}" for name in names])
-    except OSError:
+    except (OSError, ValueError):
         return []
     return [name for name, info in zip(names, infos, strict=True) if info.type == fs.FileType.File]
 

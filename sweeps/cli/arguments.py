@@ -15,7 +15,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
-from mtlib.runtime.storage import absolute_location, check_answer, check_location, is_uri, join_location
+from mtlib.runtime.storage import absolute_location, check_answer, check_location, expanded_path, is_uri, join_location
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
 from search_spaces.vary import NAME, is_range, split_values, unquoted
@@ -288,7 +288,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
     space = resolve_name(arguments.space) if arguments.space else None
     data = None if arguments.data is None else check_data_folder(arguments.data)
     changes = {key: unquoted(text) for key, text in read_changes("--set", arguments.set).items()}
-    files = tuple(str(Path(path).expanduser().resolve()) for path in arguments.methods)
+    files = tuple(str(expanded_path(path).resolve()) for path in arguments.methods)
     methods = read_methods(files)
     tasks = data_tasks(data, methods.own_metrics)
     space_name = NAME if space is None else find_space(space, tasks, changes, methods)[0].name
@@ -348,7 +348,7 @@ def find_sweep_folder(name: str, storage: str) -> str:
     from results.records.trials import read_sweep  # here: --help answers at once
 
     check_answer(name)
-    is_place = is_uri(name) or len(Path(name).expanduser().parts) > 1
+    is_place = is_uri(name) or len(expanded_path(name).parts) > 1
     folder = absolute_location(name) if is_place else join_location(storage, name)
     read_sweep(folder)
     return folder
@@ -371,7 +371,7 @@ def read_storage(text: str) -> str:
 
 def check_data_folder(text: str) -> Path:
     """Returns the folder of --data, which must exist, as an absolute path."""
-    folder = Path(text).expanduser().resolve()
+    folder = expanded_path(text).resolve()
     if not folder.is_dir():
         raise ValueError(f"--data must be a folder that exists, got '{text}'{near_folder(folder)}")
     return folder

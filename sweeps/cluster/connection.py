@@ -26,7 +26,7 @@ from sweeps.cluster.ray_settings import WORKER_VARIABLES
 
 GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
 """Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
-TOKEN_FILE = Path("~/.ray/auth_token").expanduser()
+TOKEN_FILE = Path(os.path.expanduser("~/.ray/auth_token"))  # noqa: PTH111 - it stays where there is no home
 """Which a local Ray leaves, and which `ray start` on this machine then asks for."""
 MIN_STORE_BYTES = 200 * 2**20
 """Least size of a local Ray's object store."""

@@ -21,12 +21,14 @@ class Interrupts:
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupts":
-        if threading.current_thread() is threading.main_thread():
-            self.install_handlers()
+        self.install_handlers()
         return self
 
     def install_handlers(self) -> None:
-        """Installs the signal handlers, again after a library has installed its own."""
+        """Installs the signal handlers, again after a library has installed its own; nothing in another thread than
+        the main one, which alone may have handlers."""
+        if threading.current_thread() is not threading.main_thread():
+            return
         for number in SIGNALS:
             previous = signal.signal(number, self._note)
             self._handlers.setdefault(number, previous)

@@ -29,6 +29,8 @@ def set_driver_variables() -> None:
     """Sets the driver's variables, before Ray is imported; those that the user has set stay."""
     for name, value in DRIVER_VARIABLES.items():
         os.environ.setdefault(name, value)
+    if os.path.expanduser("~") == "~":  # noqa: PTH111 - neither HOME nor passwd has one, which Ray needs
+        os.environ["HOME"] = "/"  # as Docker does
 
 
 def stay_on_loopback() -> None:

@@ -20,7 +20,7 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import check_answer, exists, is_file, join_location, open_folder
+from mtlib.runtime.storage import check_answer, exists, expanded_path, is_file, join_location, open_folder
 from mtlib.tasks import Task, in_order
 from results.ensembles.methods import with_own
 from results.records.trials import SPACE_FILE, SWEEP_FILE, TokenizerRecord, read_sweep, sweep_tasks
@@ -352,7 +352,8 @@ def configure(space: SearchSpace | None, base: TrialConfig, encoder: str, option
         return varied
     has_grid = bool(space.grid) or options.search != "grid"
     require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
-    grid = short_grid(space) if is_demonstration(options) else space.grid
+    is_short = is_demonstration(options)
+    grid = change_plans(space, lambda config: demo_stages(config.stages)) if is_short else space.grid
     return set_stages(dataclasses.replace(space, base=changed, grid=grid), options.set)
 
 
@@ -371,18 +372,13 @@ def change_base(base: TrialConfig, encoder: str, options: SweepOptions) -> Trial
     except ValueError as error:
         raise ValueError(f"--set: {error}") from error
     if base.encoder.start_from is not None:  # workers run in another folder than the command
-        base = base.override({"encoder.start_from": str(Path(base.encoder.start_from).expanduser().resolve())})
+        base = base.override({"encoder.start_from": str(expanded_path(base.encoder.start_from).resolve())})
     return base
 
 
 def expand_keys(changes: Mapping[str, str], base: TrialConfig) -> dict[str, str]:
     """Changes by dotted key, in which a star stands for every task or stage of a configuration."""
     return expand_stages(expand_tasks(changes, base.active_tasks), len(base.stages))
-
-
-def short_grid(space: SearchSpace) -> Grid:
-    """Returns the space's grid for the demonstration, in which plans are short."""
-    return change_plans(space, lambda config: demo_stages(config.stages))
 
 
 def set_stages(space: SearchSpace, changes: Mapping[str, str]) -> SearchSpace:

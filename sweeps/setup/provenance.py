@@ -44,13 +44,9 @@ def describe_machine() -> dict[str, Any]:
         "processor": describe_processor().get("model name") or platform.processor() or platform.machine(),
         "num_cpus": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "gpus": gpu_names(),
+        # by nvidia-smi: opening a GPU here would take memory from the trials
+        "gpus": (output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines(),
     }
-
-
-def gpu_names() -> list[str]:
-    """Names of the machine's NVIDIA GPUs, by nvidia-smi: opening one here would take memory from the trials."""
-    return (output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines()
 
 
 def command_line(arguments: Sequence[str]) -> str:

@@ -1,12 +1,12 @@
 """What must hold for every point of a space before a sweep starts: starting weights, rows, comparability."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from mtlib.data.load import TableKey
 from mtlib.data.row_sources import HELD
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import expanded_path
 from search_spaces.space import SearchSpace, choice_values, grid_trials
 from sweeps.options import ENCODER_KEY, SweepOptions
 
@@ -21,7 +21,7 @@ def check_encoder_names(space: SearchSpace) -> None:
 def check_starts(space: SearchSpace) -> None:
     """Raises ValueError if starting weights are missing, or named by a path that is relative."""
     for start in {config.encoder.start_from: None for config in space.configs}:
-        path = Path(start or "/").expanduser()
+        path = expanded_path(start or "/")
         require(path.is_absolute(), "encoder.start_from must be an absolute path where a space searches it", start)
         require(path.exists(), "encoder.start_from must be a folder or a file", f"{start}, which is missing")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tensorboardX import SummaryWriter
 from tensorboardX.summary import hparams
 
-from mtlib.runtime.storage import local_path
+from mtlib.runtime.storage import expanded_path, local_path
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep, allowed_name, tracker_folder
 
 FOLDER_VARIABLE = "TENSORBOARD_LOGGING_DIR"
@@ -24,7 +24,7 @@ def runs_folder(sweep: TrackedSweep) -> Path:
     """Returns where the runs are: in the sweep's folder;
     for a sweep in a bucket, by its name in the default storage."""
     if variable := os.environ.get(FOLDER_VARIABLE):
-        return Path(variable).expanduser() / sweep.name
+        return expanded_path(variable) / sweep.name
     folder = local_path(sweep.folder)
     return (folder or tracker_folder() / sweep.name) / "tensorboard"
 

@@ -1,6 +1,7 @@
 """The example of a service: a client over HTTP gets what the command predicts."""
 
 import csv
+import json
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.results.inference.bundle.bundled_sweep import make_bundle
 from tests.results.inference.trained_sweep import select_pairs, train_sweep
 from tests.scripts import ROOT
 
+JSON = {"Content-Type": "application/json"}
 PAIRS = [["the good dog sleeps", "red"], ["old old car", "a film"]]
 
 
@@ -74,7 +76,8 @@ def test_a_wrong_request_is_refused_with_the_reason(client: httpx.Client) -> Non
         ("tone", [["a"]], 404, "known: "),
         ("sst", [["a", "b"]], 422, "must have 1"),
         ("qqp", [["a", " "]], 422, "not blank"),
+        ("qqp", [["a", "b"], ["a", "half \ud83d"]], 422, "row 1: a text must hold no unpaired surrogate"),
     ):
-        answer = client.post(f"/{task}", json={"texts": texts})
+        answer = client.post(f"/{task}", content=json.dumps({"texts": texts}), headers=JSON)
         assert answer.status_code == code
         assert words in answer.json()["detail"]

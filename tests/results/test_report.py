@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,22 @@ def test_output_may_be_elsewhere(folder: Path, tmp_path: Path) -> None:
     assert main([str(folder), "--output", str(tmp_path / "else")]) == 0
     assert (tmp_path / "else" / "report.html").is_file()
     assert not (folder / "report.html").exists()
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError])
+def test_a_command_without_kaleido_can_be_typed_again(
+    folder: Path, tmp_path: Path, error: type[Exception], capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    def fail(*_given: object, **_options: object) -> None:
+        raise error("Image export requires the Kaleido package")
+
+    monkeypatch.setattr("plotly.io.write_images", fail)
+    words = [str(folder), "--images", "--output", str(tmp_path / "else")]
+    for _ in range(2):
+        assert main(words) == WRONG_USE
+        assert "--images needs kaleido" in capsys.readouterr().err
+    monkeypatch.setattr("plotly.io.write_images", lambda *_given, **_options: None)
+    assert main(words) == 0
 
 
 def test_pages_of_others_are_overwritten_on_request_only(

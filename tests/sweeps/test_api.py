@@ -1,5 +1,6 @@
 """Sweeps from Python: the same options as the command, reports, and what is done with a finished sweep."""
 
+import asyncio
 import csv
 import io
 import json
@@ -147,6 +148,11 @@ def test_rows_to_predict_have_the_texts_of_their_task() -> None:
         ([("a", 1)], 2, r"must be a tuple of 2 texts, got \('a', 1\) in row 0"),
         ([{"a"}], 1, r"every row of texts must be a text, got \{'a'\} in row 0"),
         ("a text", 1, r"texts must be a list of texts, got 'a text'"),
+        (
+            ["a", "half \ud83d"],
+            1,
+            r"row 1: a text must hold no unpaired surrogate, half of an emoji, got 'half \\ud83d'",
+        ),
     ):
         with pytest.raises(ValueError, match=f"^.*{message}$"):
             list(text_rows(texts, num_texts))  # type: ignore[arg-type]
@@ -224,9 +230,10 @@ def wait_for_cpus(count: int) -> None:
 def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
     places: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ray goes on afterwards, and nothing is printed."""
+    """Ray goes on afterwards, and nothing is printed. The thread is not the main one, as in a service."""
     small = {"stages.0.epochs": 2, "stages.0.steps_per_epoch": 3, "stages.0.tasks": "sst", "encoder.max_length": 32}
-    found = run_sweep(vary={"smart.weight": [0, 0.5]}, **places, set=small, concurrent=1)
+    call = asyncio.to_thread(run_sweep, vary={"smart.weight": [0, 0.5]}, **places, set=small, concurrent=1)
+    found = asyncio.run(call)
     assert (found.status, found.counts) == ("complete", {"complete": 2})
     assert ray.is_initialized()
     wait_for_cpus(2)

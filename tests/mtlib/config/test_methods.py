@@ -97,3 +97,13 @@ def test_mistake_is_one_line_with_the_file(text: str, right: str, wrong: str, wo
     error = one_line_error(read_methods, [write(text.replace(right, wrong))])
     assert error.startswith("mine.py")
     assert words in error
+
+
+@pytest.mark.parametrize("name", ["accuracy", "tokens", "loss", "simcse"])
+def test_a_metric_and_a_term_have_curves_of_their_own(name: str, write: Write) -> None:
+    """Of one task and split, curves differ by these names alone."""
+    metric = f"from mtlib.metrics.table import METRICS as BUILT_IN\nMETRICS = {{'{name}': BUILT_IN['f1']}}\n"
+    files = [write(TWICE.replace('terms=("twice",)', f'terms=("{name}",)'))]
+    files += [write(metric, "metric.py")] if name != "accuracy" else []
+    for file in files:
+        assert "names that nothing else in the curves has" in one_line_error(read_methods, [file])

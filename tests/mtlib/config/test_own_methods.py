@@ -157,6 +157,7 @@ def test_task_may_have_a_metric_of_a_file_whose_code_counts(methods: Methods) ->
     ("changes", "words"),
     [
         ({'{"twice"': '{"task"'}, "the name of a penalty must not be that of another group or attribute"),
+        ({'{"twice"': '{"lambda"'}, "or a keyword, got 'lambda'"),
         ({'{"sharp"': '{"loss"', "sharp_gamma": "loss_weight"}, "a setting of 'loss' must not be called"),
     ],
 )

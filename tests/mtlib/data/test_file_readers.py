@@ -143,6 +143,11 @@ REFUSED: list[tuple[Format, str | bytes, str]] = [
     ("jsonl", JSON + "[1, 2]", "3: a line must be a JSON object, got [1, 2]"),
     ("jsonl", JSON + '{"id": "b", "premis": 1, "gold": 1}', "3: key premise is missing; did you mean 'premis'?"),
     ("jsonl", JSON.replace('"x"', '["x"]'), "1: column premise must be text or a number, got ['x']"),
+    (
+        "jsonl",
+        JSON.replace("x", r"\udc00"),
+        r"1: column premise must hold no unpaired surrogate, half of an emoji, got",
+    ),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import datasets
 import pytest
 
-from mtlib.data.hub_datasets import read_hub_data, split_hub_path
+from mtlib.data.hub_datasets import load_split, read_hub_data, split_hub_path
 from mtlib.data.parquet_files import ClassNames
 from tests.one_line_error import one_line_error
 
@@ -69,6 +69,16 @@ def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path,
 def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
     path = f"hf://{tmp_path}/nowhere"
     assert one_line_error(read, path).startswith(f"{path} must be a data set that can be read, got: ")
+
+
+@pytest.mark.parametrize("split", ["validation[:50%]", "train[10:20]", "train+test", "test[5%:]"])
+def test_a_part_of_a_split_is_refused_by_name(split: str) -> None:
+    path = split_hub_path(f"hf://a/b#c:{split}", "dev")
+    assert path == ("hf://a/b#c", split)
+    message = one_line_error(load_split, *path)
+    assert (
+        message == f"a split of hf://a/b#c must be named without a slice or a sum, as it is read whole, got '{split}'"
+    )
 
 
 def test_a_path_may_name_its_split() -> None:

@@ -176,7 +176,7 @@ def test_no_other_set_is_trained_on_dev_rows_that_are_drawn_from_train(tmp_path:
 
 
 def test_extra_data_of_a_task_with_named_labels_has_its_names(tmp_path: Path) -> None:
-    for name in ("own.csv", "more.csv"):
+    for name in ("own.csv", "dev.csv", "more.csv"):
         pd.DataFrame({"text": ["A.", "B."], "tone": ["good", "bad"]}).to_csv(tmp_path / name, index=False)
     data = DataConfig(tasks={"tone": TONE}, sources={"more": SourceConfig(task="tone", path="more.csv")})
     stages, tasks = (StageConfig(tasks=("tone",), extra_data=("more",)),), default_task_configs({"tone": TONE})

@@ -14,13 +14,14 @@ from mtlib.data.row_sources import (
     HELD,
     HoldOut,
     RowSource,
+    check_files,
     files_of,
     read_all_rows,
     read_tables,
     read_unlabelled,
 )
 from mtlib.data.tables import Table
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, TaskFiles
 from tests.one_line_error import one_line_error
 
 LAYOUT = Layout(id_column="id", text_columns=("sentence",), label_column="sentiment")
@@ -121,6 +122,68 @@ def test_files_of_a_pattern_are_read_by_name_and_numbered_through(tmp_path: Path
     several = dataclasses.replace(own, paths=("?.csv",), layout=layout)
     assert [path.name for path in files_of(several, tmp_path)] == ["a.csv", "b.csv"]
     assert rows_of(read(several, tmp_path))[1:3] == [("1", "a two", 1), ("2", "b one", 0)]
+
+
+@pytest.mark.parametrize("pattern", ["**/*.csv", "parts/**/*.csv", "**/[a-z]*.csv", "{folder}/**/*.csv"])
+def test_each_file_is_read_once_by_whatever_links_a_pattern_reaches_it(tmp_path: Path, pattern: str) -> None:
+    parts = tmp_path / "parts"
+    (parts / "deep").mkdir(parents=True)
+    source = write(parts, "a", ["one", "two"])
+    write(parts / "deep", "b", ["three"])
+    for link in ("self", "again", "deep/up", "deep/back"):  # with two links to itself a folder has names without end
+        (parts / link).symlink_to(parts)
+    (parts / "linked.csv").symlink_to(parts / "a.csv")
+    (parts / "deep" / "hard.csv").hardlink_to(parts / "a.csv")
+    found = dataclasses.replace(source, paths=(pattern.format(folder=tmp_path),))
+    layout = dataclasses.replace(LAYOUT, id_column="", is_numbered=True)
+    assert sorted(read(dataclasses.replace(found, layout=layout), tmp_path).texts[0]) == ["one", "three", "two"]
+
+
+def test_a_linked_folder_is_entered(tmp_path: Path, own: RowSource) -> None:
+    (tmp_path / "far").mkdir()
+    write(tmp_path / "far", "a", ["one"])
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "link").symlink_to(tmp_path / "far")
+    found = files_of(dataclasses.replace(own, paths=("parts/**/*.csv",)), tmp_path)
+    assert found == [tmp_path / "parts" / "link" / "a.csv"]
+
+
+def named(train: str | tuple[str, ...], dev: str, test: str = "") -> RowSource:
+    """The train rows of a task of `tasks.toml`."""
+    files = TaskFiles(train=train, dev=dev, test=test)
+    task = dataclasses.replace(TASKS["sst"], files=files)
+    return RowSource(task=task, split="train", paths=files.paths("train"), own_split="train", layout=LAYOUT)
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (named("*.csv", "dev.csv"), "dev.csv"),
+        (named("**/*.csv", "./dev.csv"), "dev.csv"),
+        (named("t*.csv", "*v.csv", "t?st.csv"), "test.csv"),
+        (named("hard.csv", "dev.csv"), "hard.csv"),
+        (named(("train.csv", "link.csv"), "dev.csv"), "link.csv"),
+        (named("folder/*.csv", "dev.csv"), "folder/dev.csv"),
+    ],
+)
+def test_no_file_of_train_has_dev_or_test_rows(source: RowSource, names: str, tmp_path: Path) -> None:
+    for name in ("train", "dev", "test"):
+        write(tmp_path, name, WORDS)
+    (tmp_path / "link.csv").symlink_to(tmp_path / "dev.csv")
+    (tmp_path / "hard.csv").hardlink_to(tmp_path / "dev.csv")
+    (tmp_path / "folder").symlink_to(tmp_path)
+    error = one_line_error(check_files, [(source,)], tmp_path)
+    assert "must name other files than train, got " in error
+    assert error.endswith(names)
+    check_files([(named("train.csv", "dev.csv", "test.csv"),)], tmp_path)
+
+
+def test_a_file_is_named_once_for_a_split(tmp_path: Path, own: RowSource) -> None:
+    (tmp_path / "link.csv").symlink_to(tmp_path / "own.csv")
+    for twice in (("own.csv", "./own.csv"), ("own.csv", "link.csv"), ("o*.csv", "l*.csv")):
+        error = one_line_error(files_of, dataclasses.replace(own, paths=twice), tmp_path)
+        assert "must name each file once, got " in error
+        assert error.endswith(twice[1].replace("*", "ink"))
 
 
 def test_a_data_set_in_the_data_folder_is_read(tmp_path: Path, own: RowSource) -> None:

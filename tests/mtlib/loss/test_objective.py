@@ -143,7 +143,7 @@ def test_imtl_l_is_torchjds_scalarization_of_the_losses(new_run: NewRun) -> None
     run, theirs = new_run({**PLAIN, "loss_weighting": "imtl_l"}), IMTLL(3)
     batches = [shards_of(run, task, size)[0] for task, size in SIZES.items()]
     with torch.no_grad():
-        for number, part in enumerate(run.model.log_variances.values()):
+        for number, part in enumerate(run.model.log_variances.parameters()):
             part.fill_(0.3 * number - 0.4)
         theirs.log_scale.copy_(-torch.stack([run.model.log_variances[task] for task in SIZES]))
     losses = torch.stack([losses_by_hand(run, batch).mean() for batch in batches])

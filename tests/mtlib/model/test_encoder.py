@@ -203,6 +203,37 @@ def test_a_damaged_file_is_one_line_that_says_what_it_is(
     assert fault in loading_error(copy_of_encoder)
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"hidden_size": "64"}, "field 'hidden_size': TypeError: Field 'hidden_size' expected int, got str"),
+        ({"hidden_dropout_prob": "a lot"}, "field 'hidden_dropout_prob': TypeError: "),
+        ({"vocab_size": None}, "field 'vocab_size': TypeError: Field 'vocab_size' expected int, got NoneType"),
+        ({"hidden_act": "geluu"}, "'geluu' is not known"),
+    ],
+)
+def test_a_refused_configuration_has_its_reason(changes: dict[str, Any], reason: str, copy_of_encoder: Path) -> None:
+    change_json(copy_of_encoder / "config.json", **changes)
+    assert reason in loading_error(copy_of_encoder)
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "0.auto_model.", "_orig_mod.module.", "module.bert."])
+def test_weights_of_a_wrapped_model_are_loaded(
+    prefix: str, copy_of_encoder: Path, tiny_encoder: PretrainedEncoder
+) -> None:
+    def wrap(weights: dict[str, Any]) -> None:
+        for name in list(weights):
+            weights[f"{prefix}{name}"] = weights.pop(name)
+
+    change_weights(copy_of_encoder, wrap)
+    assert load_encoder(str(copy_of_encoder)).fingerprint == tiny_encoder.fingerprint
+
+
+def test_names_of_weights_that_are_not_the_architectures_are_shown(copy_of_encoder: Path) -> None:
+    change_weights(copy_of_encoder, lambda weights: weights.update({"mine.bias": weights.pop(BIAS)}))
+    assert "; 1 others are not the architecture's, first mine.bias" in loading_error(copy_of_encoder)
+
+
 def test_a_checkpoint_must_have_all_weights(copy_of_encoder: Path) -> None:
     change_json(copy_of_encoder / "config.json", num_hidden_layers=3)
     assert " must have all its weights, 16 are missing, first encoder.layer.2." in loading_error(copy_of_encoder)

@@ -17,6 +17,7 @@ from mtlib.runtime.storage import (
     delete_file,
     delete_folder,
     exists,
+    expanded_path,
     is_file,
     is_temporary,
     join_location,
@@ -257,3 +258,17 @@ def test_whole_bucket_is_never_deleted(bucket: str) -> None:
 )
 def test_mistaken_uri_is_one_line(location: str, error: str) -> None:
     assert one_line_error(check_answer, location).startswith(error)
+
+
+@pytest.mark.parametrize("path", ["~/sweeps", "~", "~no_such_user/data"])
+def test_a_home_folder_that_is_unknown_is_one_line_where_it_is_named(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_user: object) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for error in (one_line_error(open_folder, path), one_line_error(absolute_location, path)):
+        assert error.endswith(f"got {path}")
+    assert absolute_location("/data") == str(expanded_path("/data")) == "/data"

@@ -58,6 +58,9 @@ def test_mistakes_are_named_with_their_line() -> None:
     for line, count in (("only one", 1), ("a\tb\tc", 3)):
         message = one_line_error(read, f"a\tb\n{line}\n", "lines")
         assert message == f"x:2: a line must hold two texts with a tab between, got {count}"
+    for half in ("\ud83d", "\ude00", "\ude00\ud83d"):  # of an emoji; the last has both, in the wrong order
+        assert one_line_error(TextRow, where="row 3", id="", texts=("fine", half)).startswith("row 3: a text must hold")
+    assert TextRow(where="", id="", texts=("\U0001f600",)).texts
 
 
 class Endless(io.RawIOBase):

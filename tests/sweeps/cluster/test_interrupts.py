@@ -2,10 +2,11 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sweeps.cluster.interrupts import Interrupts
+from sweeps.cluster.interrupts import SIGNALS, Interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -40,3 +41,15 @@ def test_program_can_request_a_clean_stop() -> None:
         assert (interrupts.is_stop_requested, interrupts.reason) == (True, "no node is left")
         os.kill(os.getpid(), signal.SIGINT)  # the user's first
         assert interrupts.count == 1
+
+
+def test_in_another_thread_no_handler_is_installed() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+
+    def open_twice() -> bool:
+        with Interrupts() as interrupts:
+            interrupts.install_handlers()
+            return [signal.getsignal(number) for number in SIGNALS] == before and not interrupts.is_stop_requested
+
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(open_twice).result()

@@ -22,3 +22,16 @@ def test_variables_are_set_unless_the_user_has_set_them(monkeypatch: pytest.Monk
 def test_ray_is_not_imported_before_they_are_set() -> None:
     program = "import sys, sweeps.cluster.ray_settings; assert 'ray' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], cwd=PROJECT_FOLDER, check=True)
+
+
+def test_ray_can_be_imported_without_a_home() -> None:
+    program = """
+import os, pwd
+def unknown(user): raise KeyError(user)
+pwd.getpwuid = unknown
+from sweeps.cluster.ray_settings import set_driver_variables
+set_driver_variables()
+import ray.train
+"""
+    kept = {name: value for name, value in os.environ.items() if name != "HOME"}
+    subprocess.run([sys.executable, "-c", program], cwd=PROJECT_FOLDER, env=kept, check=True)

@@ -1,7 +1,10 @@
 """A bundle's models give the sweep's outputs, and any fault is one line."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,7 @@ from results.inference.bundle.manifest import (
     read_bundle,
 )
 from results.inference.predictor import load_predictor, predict_texts
-from results.records.files import write_dataclass
+from results.records.files import PROJECT_FOLDER, write_dataclass
 from results.records.selection import BundledMember, Selection
 from tests.one_line_error import one_line_error
 from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
@@ -125,3 +128,21 @@ def test_missing_model_of_another_task_is_allowed(copied: Path) -> None:
         if place not in own:
             shutil.rmtree(copied / place)
     assert len(load_bundled(copied, bundle, "sts", "cpu").models) == 2
+
+
+def test_a_process_that_is_forked_after_loading_predicts(bundle_folder: Path) -> None:
+    """As `gunicorn --preload` does. Torch has several threads there, of which a child has none."""
+    program = """
+import multiprocessing, sys
+from pathlib import Path
+from results.inference.bundle.manifest import load_bundled, read_bundle
+from results.inference.predictor import predict_rows
+folder = Path(sys.argv[1])
+predictor = load_bundled(folder, read_bundle(folder), "sst", "cpu")
+child = multiprocessing.get_context("fork").Process(target=predict_rows, args=(predictor, [("good film",)] * 50))
+child.start()
+child.join(20)
+sys.exit(child.exitcode if child.exitcode is not None else child.kill() or "it hangs")
+"""
+    words = [sys.executable, "-c", program, str(bundle_folder)]
+    subprocess.run(words, cwd=PROJECT_FOLDER, env={**os.environ, "OMP_NUM_THREADS": "4"}, check=True)
