@@ -1,15 +1,12 @@
 """Reads and writes `selection.json`: the selected ensemble of each task, its scores and their intervals."""
 
-import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from mtlib.config.schema import from_dict, to_dict
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
-from results.records.files import read_dataclass, write_json
+from results.records.files import read_dataclass, write_dataclass
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
@@ -166,9 +163,29 @@ class Selection:
 
 def write_selection(folder: Location, selection: Selection) -> None:
     """Writes `selection.json` into a sweep's folder, which it calls `OWN_SWEEP`: the folder may be copied and moved."""
-    own = re.escape(json.dumps(place_of(folder))[1:-1])
-    text = re.sub(rf"(?<![\w+/.-]){own}(?![\w.-])", OWN_SWEEP, json.dumps(to_dict(selection)))
-    write_json(open_folder(folder), SELECTION_FILE, {**json.loads(text), "command": selection.command})  # as typed
+    write_dataclass(open_folder(folder), SELECTION_FILE, rename_sweep(selection, place_of(folder), OWN_SWEEP))
+
+
+def rename_sweep(selection: Selection, before: str, after: str) -> Selection:
+    """Returns a selection that has another name for one of its sweeps."""
+
+    def renamed(text: str) -> str:
+        """A sweep, or what is said of `trial 0003-r0 of SWEEP`."""
+        return f"{text.removesuffix(before)}{after}" if text == before or text.endswith(f" of {before}") else text
+
+    return replace(
+        selection,
+        sweeps={renamed(sweep): own for sweep, own in selection.sweeps.items()},
+        searches={renamed(sweep): own for sweep, own in selection.searches.items()},
+        tasks={
+            task: replace(
+                chosen,
+                members=tuple(replace(own, sweep=renamed(own.sweep)) for own in chosen.members),
+                lost={renamed(trial): why for trial, why in chosen.lost.items()},
+            )
+            for task, chosen in selection.tasks.items()
+        },
+    )
 
 
 def read_selection(folder: Location, remedy: str = MAKE_AGAIN) -> Selection:
@@ -177,10 +194,8 @@ def read_selection(folder: Location, remedy: str = MAKE_AGAIN) -> Selection:
     `remedy` is what to do about another version: a bundle has no sweep to select from.
     """
     try:
-        found = read_dataclass(open_folder(folder), SELECTION_FILE, Selection, remedy)
-        text = json.dumps(to_dict(found)).replace(json.dumps(OWN_SWEEP), json.dumps(place_of(folder)))
-        placed: Selection = from_dict(Selection, json.loads(text), "")
-        return placed
+        found: Selection = read_dataclass(open_folder(folder), SELECTION_FILE, Selection, remedy)
+        return rename_sweep(found, OWN_SWEEP, place_of(folder))
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
         rule = f"{folder} must hold {SELECTION_FILE} ({hint}), got none"
