@@ -74,7 +74,7 @@ def teach(
         key = hash_of([[to_dict(own), lesson.rows.key] for own, lesson in zip(called, lessons, strict=True)])
         return home / TEACHERS_FOLDER / f"{task.name}-{role}-{key[:12]}.parquet"
 
-    older = file_of(str(home))
+    older = file_of(str(home))  # which must be found as long as the sweep is where it was
     taught = Taught(task=task, path=older if older.exists() else file_of(OWN_SWEEP), role=role)
     num_rows = counted(sum(len(own.rows.ids) for own in lessons), "row")
 
