@@ -242,8 +242,8 @@ def ordered_texts(texts: Any, columns: Sequence[str]) -> tuple[Iterable[Any], pd
         found = named_columns(pd.DataFrame(texts) if is_structured else texts, "texts", columns)
         require(not any(isinstance(own, str) for own in found), "columns of texts must be lists of texts", repr(texts))
         return zip(*found, strict=True), getattr(texts, "index", None)
-    is_listed = isinstance(texts, Iterable) and not isinstance(texts, str | bytes | set | frozenset)
-    is_listed = is_listed and getattr(texts, "ndim", 1) > 0  # an array without a dimension has no rows
+    has_rows = isinstance(texts, Iterable) and getattr(texts, "ndim", 1) > 0  # an array may have no dimension
+    is_listed = has_rows and not isinstance(texts, str | bytes | set | frozenset)
     require(is_listed, "texts must be a list of texts, or a frame with columns of texts", repr(texts))
     rows = (named_columns(row, f"row {number} of texts", columns) for number, row in enumerate(texts))
     return rows, texts.index if isinstance(texts, pd.Series) else None

@@ -1,5 +1,6 @@
 """What ensembles teach: their own predictions as logits, beside the rows as they are, and no text that is scored."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from results.predict import main as predict
 from results.records.selection import Selection, read_selection
 from results.records.tables import read_trials
 from tests.one_line_error import one_line_error
+from tests.results.inference.trained_sweep import select_pairs
 
 
 def taught_by(folder: Path, data: Path, home: Path, task: str, *further: FurtherText) -> list[Taught]:
@@ -39,6 +41,17 @@ def lesson_of(selection: Selection, task: str, rows: TaughtRows) -> Lesson:
 
 def config_of(folder: Path) -> TrialConfig:
     return TrialConfig.from_json(read_trials(folder)[0].config)
+
+
+def test_what_was_taught_is_found_where_the_sweep_has_moved(
+    trained_folder: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    first = Path(shutil.copytree(trained_folder, tmp_path / "first"))
+    select_pairs(first)
+    (taught,) = taught_by(first, tiny_folder, first, "sst")
+    now = first.rename(tmp_path / "renamed")
+    assert taught_by(now, tiny_folder, now, "sst")[0].path == now / taught.path.relative_to(first)
+    assert len(list((now / "teachers").iterdir())) == 1
 
 
 @pytest.mark.parametrize("task", TASKS)
