@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from mtlib.data.hub_datasets import check_access_token
 from mtlib.runtime.errors import first_line, reason_of, require
 
 PUSH_FLAG = "--push-to-hub"
@@ -36,6 +37,7 @@ def check_push(name: str) -> None:
         validate_repo_id(name)
     except HFValidationError as error:
         raise ValueError(f"{PUSH_FLAG} must be OWNER/NAME as the hub allows it: {first_line(error)}") from error
+    check_access_token()
     api = HfApi()
     with hub_errors(name, api.endpoint):
         try:

@@ -60,6 +60,14 @@ def split_hub_path(path: str, split: str) -> tuple[str, str]:
     return (HUB_PREFIX + name, own + bracket + part) if colon else (path, split)
 
 
+def check_access_token() -> None:
+    """Raises ValueError if the hub's access token cannot be sent: a header of a request takes ASCII alone."""
+    from huggingface_hub import get_token
+
+    is_ascii = (get_token() or "").isascii()
+    require(is_ascii, "the hub's access token (HF_TOKEN, or as `hf auth login` stored it) must be ASCII", "another")
+
+
 def load_split(path: str, split: str) -> "Dataset":
     """Returns one split of the data set that a path names; a data set without splits counts as train."""
     rule = f"a split of {path} must be named without a slice or a sum, as it is read whole"
@@ -76,6 +84,7 @@ def load_split(path: str, split: str) -> "Dataset":
         if Path(name).is_absolute() and any(Path(name, marker).is_file() for marker in SAVED_NAMES):
             loaded: Any = datasets.load_from_disk(name)
         else:
+            check_access_token()
             builder = make_builder(name, configuration or None)
             builder.download_and_prepare()
             loaded = builder.as_dataset()

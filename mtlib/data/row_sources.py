@@ -113,7 +113,8 @@ def check_apart_from_train(source: RowSource, folder: Path) -> None:
         is_read = own.paths and not is_drawn and not is_hub(own) and is_there(own, folder)
         for path in files_of(own, folder) if is_read else ():
             rule = f"{key_of(own)} must name other files than train{', or be a share of it' if split == 'dev' else ''}"
-            require(file_id(path) not in trained, rule, f"{path}, which is {trained.get(file_id(path))}")
+            twin = f"{trained.get(file_id(path))} of {', '.join(source.paths)}"
+            require(file_id(path) not in trained, rule, f"{path}, which is {twin}")
 
 
 def file_split(source: RowSource) -> str:

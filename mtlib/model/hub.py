@@ -3,6 +3,7 @@
 from fnmatch import fnmatch
 from pathlib import Path
 
+from mtlib.data.hub_datasets import check_access_token
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import expanded_path
 
@@ -40,6 +41,7 @@ def ask_hub(encoder: str) -> int:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
+    check_access_token()
     api, elsewhere = HfApi(), f"neither a local folder nor complete in {hub_cache_folder()}"
     try:
         info = api.model_info(encoder, timeout=HUB_SECONDS, files_metadata=True)

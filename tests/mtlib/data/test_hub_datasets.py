@@ -8,6 +8,8 @@ import pytest
 
 from mtlib.data.hub_datasets import load_split, read_hub_data, split_hub_path
 from mtlib.data.parquet_files import ClassNames
+from mtlib.model.hub import ask_hub
+from sweeps.push import check_push
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "hypothesis", "label")
@@ -84,3 +86,16 @@ def test_a_part_of_a_split_is_refused_by_name(split: str) -> None:
 def test_a_path_may_name_its_split() -> None:
     assert split_hub_path("hf://a/b#c", "dev") == ("hf://a/b#c", "dev")
     assert split_hub_path("hf:///data/a#c:validation_matched", "dev") == ("hf:///data/a#c", "validation_matched")
+
+
+@pytest.mark.parametrize("entrance", ["an encoder", "a data set", "an upload"])
+def test_a_token_that_no_request_can_carry_is_called_so(entrance: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_\u0142")
+    calls: dict[str, tuple[Any, ...]] = {
+        "an encoder": (ask_hub, "a/b"),
+        "a data set": (load_split, "hf://a/b", "train"),
+        "an upload": (check_push, "a/b"),
+    }
+    assert "the hub's access token (HF_TOKEN, or as `hf auth login` stored it) must be ASCII" in one_line_error(
+        *calls[entrance]
+    )

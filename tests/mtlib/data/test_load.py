@@ -152,7 +152,7 @@ TONE = Task(
     labels=("bad", "good"),
     text_columns=("text",),
     label_column="tone",
-    files=TaskFiles(train="own.csv", dev="own.csv"),
+    files=TaskFiles(train="own.csv", dev="dev.csv"),
 )
 
 

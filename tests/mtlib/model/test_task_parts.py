@@ -1,4 +1,4 @@
-"""Parts of a model by task, whatever a task is called."""
+"""Parts of a model by task, under any name of a task."""
 
 import copy
 import json
