@@ -124,7 +124,7 @@ def test_the_log_has_values_of_metrics_not_scores(channel: LocalChannel, tmp_pat
     point = Point(step=10, epoch=1, task="sts", split="dev", metric="rmse", value=0.75, seconds=1.0)
     reporter = make_reporter(channel, tmp_path, "sts", tasks)
     channel.decide(NAME, {1: False})
-    reporter.on_epoch(replace(build_report(1), points=[point]))
+    reporter.on_epoch(replace(build_report(1), points=(point,)))
     assert "step 10: sts 0.7500" in (tmp_path / "trials" / NAME / "log.txt").read_text()
     (event,) = channel.events("report")
     assert event.facts["scores"] == {"sts": -0.75}
