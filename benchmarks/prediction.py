@@ -14,8 +14,6 @@ or int8. Seconds are CPU time of one thread.
 """
 
 import argparse
-import contextlib
-import io
 import statistics
 import sys
 import tempfile
@@ -45,6 +43,7 @@ from mtlib.model.encoder import load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
 from results.ensembles.ensemble import Ensemble
+from results.inference.int8 import calibration_arrays
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor
 from results.inference.readers import open_input, read_texts
@@ -76,7 +75,7 @@ def main() -> None:
         contenders = {
             PLAIN: build_loop(exported, options.batch_size, torch_logits(exported, options.precision)),
             "this project": own_contender(exported),
-            **onnx_contenders(exported, options.batch_size),
+            **onnx_contenders(exported, options.batch_size, options.data),
         }
         seconds: dict[str, list[float]] = {one: [] for one in contenders}
         for number in range(options.rounds + 1):
@@ -98,10 +97,10 @@ def export_new(encoder: str, precision: str, folder: Path) -> Path:
     return folder
 
 
-def onnx_contenders(folder: Path, batch_size: int) -> dict[str, Contender]:
+def onnx_contenders(folder: Path, batch_size: int, data: Path) -> dict[str, Contender]:
     """The plain loop with ONNX Runtime in place of torch."""
-    with contextlib.redirect_stdout(io.StringIO()):  # torch's exporter prints
-        write_onnx(folder, int8=True)
+    exported = load_exported(folder)
+    write_onnx(exported, folder / "onnx", calibration_arrays(exported, data))
     files = {"fp32": folder / "onnx" / f"{SST.name}.onnx", "int8": folder / "onnx" / f"{SST.name}{INT8_ENDING}"}
     return {f"ONNX Runtime, {name}": build_loop(folder, batch_size, onnx_logits(files[name])) for name in files}
 

@@ -3,8 +3,9 @@
 import argparse
 import difflib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -18,13 +19,17 @@ from mtlib.runtime.command_line import SUCCESS, WRONG_USE, counted, new_parser, 
 from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import expanded_path, full_path, open_folder
-from results.inference.dev_texts import read_dev_table
-from results.inference.int8 import int8_sentence, scored_rows
+from results.inference.dev_texts import data_folder, read_dev_table
+from results.inference.int8 import MOST_SCORED_ROWS, calibration_arrays, int8_sentence, sample_rows
 from results.records.files import check_output, find_sweep, present_folder, read_json
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep, sweep_tokenizer
 from results.records.weights import WHY_GONE, read_trial_weights
 from sweeps.push import check_push, push_folder
+
+if TYPE_CHECKING:  # the command line starts without torch
+    from mtlib.checkpoints.export import ExportedModel
+    from mtlib.checkpoints.onnx_files import Arrays
 
 BEST_TRIAL = "best"
 """TRIAL for the trial with the highest dev score."""
@@ -39,9 +44,9 @@ examples:
     python sweeps/export.py ~/multitask-sweeps/NAME 0003-r0 ~/models/mine --best TASK
   where the encoder that the sweep began with has moved
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --encoder DIR
-  for ONNX Runtime too, a file for each task, from tokens to logits
+  for ONNX Runtime too, a file for each task, from tokens to logits, and one that names its labels
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --onnx
-  a quarter as large, with integer weights; prints what each task's score on dev loses
+  a quarter as large, with integers scaled by train texts; prints what each task's score on dev loses
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --int8
   to a private model repository of the Hugging Face hub too
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --push-to-hub OWNER/NAME --private
@@ -83,11 +88,15 @@ def run_export(arguments: Sequence[str] | None) -> None:
         from mtlib.checkpoints.onnx_files import import_onnx_runtime
 
         import_onnx_runtime()  # before what takes long
-    dev = read_dev_tables(sweep, options) if options.int8 else {}
-    show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
-    if options.onnx or options.int8:
-        for line in export_onnx(expanded_path(folder).absolute(), dev):
-            show_lines([line])
+    data = None if options.data is None else expanded_path(options.data)
+    dev = read_dev_tables(sweep, options, data) if options.int8 else {}
+    lines = list[str]()
+
+    def write_onnx(exported: "ExportedModel", place: Path) -> None:
+        texts = calibration_arrays(exported, data_folder(sweep, data)) if options.int8 else None
+        lines.extend(write_onnx_files(exported, place, texts, dev))
+
+    show_lines([export(sweep, options, folder, write_onnx if options.onnx or options.int8 else None), *lines])
     if options.push_to_hub is not None:
         url = push_folder(expanded_path(folder).absolute(), options.push_to_hub, is_private=options.private)
         show_lines([f"Pushed it to {url}"])
@@ -109,7 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trial's own)")
     words = "write an ONNX file for each task too, into FOLDER/onnx (needs the extra `onnx`)"
     parser.add_argument("--onnx", action="store_true", help=words)
-    words = "with --onnx's files, ones with integer weights of 8 bits, and score both on dev"
+    words = "with --onnx's files, ones with integers of 8 bits, and score both on dev"
     parser.add_argument("--int8", action="store_true", help=words)
     parser.add_argument("--data", metavar="DIR", help="data folder, for --int8 (default: the sweep's own)")
     words = "upload FOLDER to this model repository of the Hugging Face hub, which is made if it is missing"
@@ -119,23 +128,30 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None, *, overwrite: bool = False) -> str:
-    """Exports the weights of one trial's best epoch by `best`; the arguments are those of the command line.
+def export(
+    sweep: str,
+    options: argparse.Namespace,
+    folder: Path,
+    write_onnx: "Callable[[ExportedModel, Path], object] | None",
+) -> str:
+    """Exports the weights of one trial's best epoch, as the command line says.
 
     Returns:
         A line about what was written.
 
     Raises:
         ValueError: in one line: there is no such sweep, trial or best epoch, its weights were not kept, the folder
-            must not be replaced (see `check_output`), or the encoder cannot be loaded or is another one.
+            must not be replaced (see `check_output`), the encoder cannot be loaded or is another one, or as
+            `write_onnx`, which `export_model` calls.
     """
+    trial, best, encoder = options.trial, options.best, options.encoder
     info, root = read_sweep(sweep), open_folder(sweep)
     records = read_trials(sweep)
     record = find_trial(sweep, records, trial, best)
     folder = expanded_path(folder).absolute()
     config = TrialConfig.from_json(record.config)
     name = present_folder(config.encoder.name, sweep) if encoder is None else read_encoder_name(encoder)
-    check_output("FOLDER", folder, (sweep, name), overwrite=overwrite)
+    check_output("FOLDER", folder, (sweep, name), overwrite=options.overwrite)
     epoch = find_epoch(root, record, best)
 
     from mtlib.checkpoints.export import export_model
@@ -147,35 +163,32 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
     facts = trial_card_facts(info, root, record, best, epoch, records)
     pretrained = find_encoder(name, sweep_tokenizer(info, config.encoder.name).source)
     check_frozen_encoder(config, pretrained, sweep)
-    export_model(config, pretrained, weights, folder, facts, overwrite=overwrite)
+    export_model(config, pretrained, weights, folder, facts, overwrite=options.overwrite, write_onnx=write_onnx)
     return f"Exported {record.trial_id} of {sweep}, epoch {epoch} (its best {best} on dev), to {folder}"
 
 
-def read_dev_tables(sweep: str, options: argparse.Namespace) -> dict[str, Table]:
+def read_dev_tables(sweep: str, options: argparse.Namespace, data: Path | None) -> dict[str, Table]:
     """Returns dev rows of each task of the trial that is exported; ValueError as `read_dev_table`."""
     config = TrialConfig.from_json(find_trial(sweep, read_trials(sweep), options.trial, options.best).config)
-    data = None if options.data is None else expanded_path(options.data)
-    return {task: scored_rows(read_dev_table(sweep, task, data)) for task in config.active_tasks}
+    return {task: sample_rows(read_dev_table(sweep, task, data), MOST_SCORED_ROWS) for task in config.active_tasks}
 
 
-def export_onnx(folder: Path, dev: Mapping[str, Table]) -> Iterator[str]:
-    """Writes ONNX files of an exported model, and gives a line for each when it is known; raises as `write_onnx`.
+def write_onnx_files(
+    exported: "ExportedModel", place: Path, texts: "Mapping[str, Iterable[Arrays]] | None", dev: Mapping[str, Table]
+) -> Iterator[str]:
+    """Writes ONNX files of a model, and gives a line for each; raises as `write_onnx`, which takes the first arguments.
 
-    Where there are dev rows, of all tasks, it writes files with integer weights too, and scores them.
+    Files with integers are scored on dev rows, of all tasks.
     """
-    from mtlib.checkpoints.export import load_exported
     from mtlib.checkpoints.onnx_files import INT8_ENDING, write_onnx
 
     show_note("Tracing the model for ONNX ...")
-    deviations, target = write_onnx(folder, int8=bool(dev)), folder / "onnx"
-    exported = load_exported(folder) if dev else None
-    for task, difference in deviations.items():
-        path = target / f"{task}.onnx"
-        yield f"  {path}: {size_of(path)}, logits are those of torch to {difference:.0e}"
-        if exported is not None:
-            small = target / f"{task}{INT8_ENDING}"
+    for task, difference in write_onnx(exported, place, texts).items():
+        path, small = (place / f"{task}{ending}" for ending in (".onnx", INT8_ENDING))
+        yield f"  onnx/{path.name}: {size_of(path)}, logits are those of torch to {difference:.0e}"
+        if texts is not None:
             show_note(f"{task}: both files predict {counted(len(dev[task].ids), 'dev row')} ...")
-            yield f"  {small}: {size_of(small)}, {int8_sentence(exported, target, dev[task])}"
+            yield f"  onnx/{small.name}: {size_of(small)}, {int8_sentence(exported, place, dev[task])}"
 
 
 def size_of(path: Path) -> str:

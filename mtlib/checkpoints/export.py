@@ -8,7 +8,7 @@ import contextlib
 import json
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +40,11 @@ FILES = {
 """Files of an exported model's folder besides the card."""
 ADAPTER_FOLDER = "adapter"
 ADAPTER_FILE = {f"{ADAPTER_FOLDER}/": "the adapter, which `peft` loads beside the pretrained encoder"}
+ONNX_FOLDER = "onnx"
+ONNX_FILE = {
+    f"{ONNX_FOLDER}/": "`TASK.onnx` for each task, from tokens to logits. `TASK.json` has labels in the order of the "
+    "logits, kind, metric and range; so has `get_modelmeta().custom_metadata_map` of ONNX Runtime's session"
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,7 @@ def export_model(
     facts: CardFacts,
     *,
     overwrite: bool = False,
+    write_onnx: Callable[[ExportedModel, Path], object] | None = None,
 ) -> None:
     """Writes a trained model into a new folder, whole or not at all; missing parents are made.
 
@@ -69,6 +75,7 @@ def export_model(
         pretrained: the encoder that the trial started with; only its architecture and tokenizer are used.
         weights: all weights of the trained model by name, as a trial's checkpoint keeps them.
         overwrite: whether an exported model in the folder is replaced.
+        write_onnx: writes ONNX files into a folder, before all else: not every architecture can be written.
 
     Raises:
         ValueError: in one line: the folder is there already or cannot be written, or the weights do not fit the model
@@ -77,11 +84,14 @@ def export_model(
     require(overwrite or not folder.exists(), "an exported model's folder must be new", folder)
     model = build_model(config, pretrained, weights, "the weights must fit the trial's configuration")
     has_adapter = config.adapter.method != "none"
-    files = {**FILES, **(ADAPTER_FILE if has_adapter else {})}
+    files = {**FILES, **(ADAPTER_FILE if has_adapter else {}), **(ONNX_FILE if write_onnx else {})}
     aside = written_aside(folder, "an exported model's folder", EXPORTED_CONFIG_FILE)
     with aside as partial, quiet_transformers():
         if has_adapter:
             model = merge_adapter(model, config, pretrained, partial / ADAPTER_FOLDER)
+        if write_onnx is not None:
+            merged = ExportedModel(model=model, config=without_adapter_settings(config), pretrained=pretrained)
+            write_onnx(merged, partial / ONNX_FOLDER)
         model.encoder.save_pretrained(partial)  # type: ignore[operator]
         save_tokenizer(pretrained, partial)
         own = model.state_dict().items()

@@ -171,12 +171,12 @@ def score_lines(config: TrialConfig, facts: CardFacts) -> Iterator[str]:
     yield ""
     yield f"**Picked on dev.** These are the weights of epoch {facts.epoch}{among}, kept because that epoch scored best"
     best = markdown(title_of(facts.best, config.data.tasks))
-    yield f"({best}) on the very rows of this table: expect lower scores on other text. Nothing was scored on test."
+    yield f"({best}) on the very rows of this table: expect worse scores on other text. Nothing was scored on test."
     if facts.intervals:
         yield "Intervals are over dev examples of the same kind; they do not correct for picking on dev."
     if facts.replicate_means:
         yield ""
-        yield f"The configuration was trained {facts.num_replicates} times. The mean of the highest dev scores of these"
+        yield f"The configuration was trained {facts.num_replicates} times. The mean of the best dev scores of these"
         yield "trainings, with its standard error:"
         for task, (mean, error) in facts.replicate_means.items():
             title = markdown(title_of(task, config.data.tasks))

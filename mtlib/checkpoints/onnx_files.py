@@ -4,21 +4,25 @@ The files run in ONNX Runtime, in a process without torch. Rows and tokens may b
 """
 
 import contextlib
+import io
+import json
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mtlib.checkpoints.export import build_model, load_exported, written_aside
+from mtlib.checkpoints.export import ExportedModel, build_model
+from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
 from mtlib.model.encoder import quiet_transformers
 from mtlib.model.multitask import MultiTaskModel, pooled
 from mtlib.model.repeated_words import table_of_texts, text_batch
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import reason_of, require
 
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 """That the extra `onnx` installs."""
@@ -30,6 +34,11 @@ LARGEST_DEVIATION = 1e-4
 """The largest difference of logits from torch's, relative to the largest logit where it is above 1."""
 INT8_ENDING = ".int8.onnx"
 """Ends the names of files with integer weights."""
+PRODUCTS = ("MatMul", "Gemm")
+"""ONNX's operators of matrix products."""
+
+Arrays = dict[str, Tensor]
+"""By name those of `INPUT_NAMES` for each input of some rows, one input after the other."""
 
 
 class TaskLogits(nn.Module):
@@ -55,39 +64,71 @@ class TaskLogits(nn.Module):
         return self.model.from_unit(self.task, logits)
 
 
-def write_onnx(folder: Path, *, int8: bool = False) -> dict[str, float]:
-    """Writes `TASK.onnx` for each task of an exported model into the folder `onnx` below its folder.
+def write_onnx(
+    exported: ExportedModel, folder: Path, texts: Mapping[str, Iterable[Arrays]] | None = None
+) -> dict[str, float]:
+    """Writes `TASK.onnx` and `TASK.json` (see `describe_task`) for each task of a model into a folder.
 
     Args:
-        folder: that `export_model` has written.
-        int8: whether to write `TASK.int8.onnx` too, which is not compared: its logits are others (see `quantise`).
+        exported: the model.
+        folder: is made if it is missing.
+        texts: by task, typical rows, by which `TASK.int8.onnx` is written too (see `quantise`). It is not compared: its
+            logits are others. None: it is not written.
 
     Returns:
         By task the largest difference of logits in ONNX Runtime from those of torch.
 
     Raises:
-        ValueError: in one line: packages are missing, the folder holds no exported model, or logits differ.
+        ValueError: in one line: packages are missing, the encoder's architecture cannot be written as ONNX, or logits
+            differ.
     """
     runtime = import_onnx_runtime()
-    exported, target = load_exported(folder), folder / "onnx"
     # The layers of `transformers`: those of this project decide by the values of a mask what they compute.
     plain = exported.config.override({"encoder.attention": "eager", "encoder.gradient_checkpointing": False})
-    model = build_model(plain, exported.pretrained, exported.model.state_dict(), f"weights in {folder} must fit")
-    found = {}
-    with written_aside(target, "the folder of ONNX files", f"{plain.active_tasks[0]}.onnx") as partial:
-        for task in plain.active_tasks:
-            table = table_of_texts(plain.task(task), exported.pretrained, (*TRACED, *CHECKED))
-            traced = text_batch(table, plain, range(len(TRACED)), plain.encoder.max_length)
-            checked = text_batch(table, plain, [len(TRACED), len(TRACED) + 1], plain.encoder.max_length)
-            logits, path = TaskLogits(model, task), partial / f"{task}.onnx"
-            save_onnx(logits, arrays_of(traced), path)
-            session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    model = build_model(plain, exported.pretrained, exported.model.state_dict(), "the weights must fit")
+    settings, found = runtime.SessionOptions(), dict[str, float]()
+    settings.log_severity_level = 4  # what fails is raised, and need not be printed too
+    folder.mkdir(exist_ok=True)
+    for task in plain.active_tasks:
+        table = table_of_texts(plain.task(task), exported.pretrained, (*TRACED, *CHECKED))
+        traced = text_batch(table, plain, range(len(TRACED)), plain.encoder.max_length)
+        checked = text_batch(table, plain, [len(TRACED), len(TRACED) + 1], plain.encoder.max_length)
+        logits, path, facts = TaskLogits(model, task), folder / f"{task}.onnx", describe_task(plain, task)
+        path.with_suffix(".json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        try:
+            save_onnx(logits, arrays_of(traced), path, facts)
+            session = runtime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
             found[task] = deviation(logits, session, arrays_of(checked))
-            rule = f"logits of {task} in ONNX Runtime must be those of torch to {LARGEST_DEVIATION:g}"
-            require(found[task] <= LARGEST_DEVIATION, rule, f"a difference of {found[task]:.1g}")
-            if int8:
-                quantise(path, partial / f"{task}{INT8_ENDING}")
+        except OSError:
+            raise
+        except Exception as error:  # the type depends on what torch, ONNX and ONNX Runtime meet
+            rule = "an ONNX file needs an encoder that torch.onnx can write for any length of text (docs/encoders.md)"
+            cause: BaseException = error
+            while cause.__cause__ is not None:  # the exporter's own message is advice to its developers
+                cause = cause.__cause__
+            raise ValueError(f"{rule}, got {exported.pretrained.config.model_type}: {reason_of(cause)}") from error
+        rule = f"logits of {task} in ONNX Runtime must be those of torch to {LARGEST_DEVIATION:g}"
+        require(found[task] <= LARGEST_DEVIATION, rule, f"a difference of {found[task]:.1g}")
+        if texts is not None:
+            quantise(path, folder / f"{task}{INT8_ENDING}", texts[task])
     return found
+
+
+def describe_task(config: TrialConfig, task: str) -> dict[str, Any]:
+    """Returns what a file's inputs and logits mean, for a service that has nothing else of this project."""
+    definition, settings = config.task(task), config.tasks[task]
+    return {
+        "task": task,
+        "title": definition.title,
+        "kind": definition.kind,
+        "labels": list(definition.class_names) * (not definition.is_regression),
+        "label_range": list(definition.label_range),
+        "link": definition.kind_entry.link,
+        "metric": definition.metric,
+        "lower_is_better": definition.metric_entry.lower_is_better,
+        "prefix": settings.prefix,
+        "max_length": config.encoder.max_length,
+    }
 
 
 def import_onnx_runtime() -> Any:
@@ -101,19 +142,17 @@ def import_onnx_runtime() -> Any:
     return onnxruntime
 
 
-def arrays_of(batch: Batch) -> tuple[Tensor, ...]:
-    """Returns the arrays of all inputs of a batch, in the order of `INPUT_NAMES`."""
-    return tuple(getattr(inputs, name) for inputs in batch.inputs for name in INPUT_NAMES)
+def arrays_of(batch: Batch) -> Arrays:
+    """Returns the arrays of all inputs of a batch."""
+    return {
+        f"{name}{f'_{number}' * (number > 1)}": getattr(inputs, name)
+        for number, inputs in enumerate(batch.inputs, start=1)
+        for name in INPUT_NAMES
+    }
 
 
-def input_names(num_inputs: int) -> list[str]:
-    """Returns the names of all arrays of rows with so many inputs."""
-    endings = ["", *(f"_{number}" for number in range(2, num_inputs + 1))]
-    return [f"{name}{ending}" for ending in endings for name in INPUT_NAMES]
-
-
-def save_onnx(logits: TaskLogits, arrays: Sequence[Tensor], path: Path) -> None:
-    """Traces a task with some rows, and writes its file."""
+def save_onnx(logits: TaskLogits, arrays: Arrays, path: Path, facts: Mapping[str, Any]) -> None:
+    """Traces a task with some rows, and writes its file, with `facts` as metadata: as JSON where they are no text."""
     from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
     num_inputs = len(arrays) // len(INPUT_NAMES)
@@ -123,61 +162,84 @@ def save_onnx(logits: TaskLogits, arrays: Sequence[Tensor], path: Path) -> None:
     with silent_tracing(), quiet_transformers():
         program = torch.onnx.export(
             logits.eval(),
-            tuple(arrays),
+            tuple(arrays.values()),
             dynamic_shapes=(shapes,),
-            input_names=input_names(num_inputs),
+            input_names=list(arrays),
             output_names=["logits"],
             dynamo=True,
             verbose=False,
         )
-    assert program is not None
-    ClearMetadataAndDocStringPass()(program.model)  # traces of the calls, with paths of this machine
-    program.save(str(path))
+        assert program is not None
+        ClearMetadataAndDocStringPass()(program.model)  # traces of the calls, with paths of this machine
+        program.model.metadata_props.update(
+            {name: fact if isinstance(fact, str) else json.dumps(fact) for name, fact in facts.items()}
+        )
+        program.save(str(path))
 
 
-def quantise(path: Path, target: Path) -> None:
-    """Writes a file's model with weights of 8 bits, scaled for each output channel; inputs are quantised as they come.
+def quantise(path: Path, target: Path, texts: Iterable[Arrays]) -> None:
+    """Writes a file's model with integers of 8 bits, which has the same logits for a row alone and among others.
 
-    Source: dynamic quantisation of ONNX Runtime, `onnxruntime.quantization.quantize_dynamic`.
+    Weights have a scale for each output channel. What is multiplied by them has one scale, from its range over
+    `texts`: with `quantize_dynamic`, whose scale is that of the batch, a row's logits depend on all rows beside it.
+
+    Source: static quantisation of ONNX Runtime, `onnxruntime.quantization.quantize_static`.
     """
-    from onnxruntime.quantization import QuantType, quantize_dynamic
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     folded = target.with_suffix(".folded")
     with silent_tracing():
         # Weights that several passes share are transposed in the file, where they would stay as they are.
         quant_pre_process(path, folded, skip_symbolic_shape=True)
-        quantize_dynamic(folded, target, weight_type=QuantType.QInt8, per_channel=True)
+        quantize_dynamic(folded, folded, weight_type=QuantType.QInt8, op_types_to_quantize=["Gather"])
+        graph = onnx.load(folded).graph
+        weights = {weight.name for weight in graph.initializer}
+        feeds = ({item.name: arrays[item.name].numpy() for item in graph.input} for arrays in texts)
+        quantize_static(
+            folded,
+            target,
+            SimpleNamespace(get_next=lambda: next(feeds, None)),
+            op_types_to_quantize=list(PRODUCTS),
+            # Products of two activations, as in attention, stay as they are.
+            nodes_to_exclude=[
+                node.name for node in graph.node if node.op_type in PRODUCTS and node.input[1] not in weights
+            ],
+            per_channel=True,
+            activation_type=QuantType.QUInt8,  # with signed ones x86 processors multiply slowly
+            weight_type=QuantType.QInt8,
+            extra_options={"OpTypesToExcludeOutputQuantization": list(PRODUCTS)},
+        )
     folded.unlink()
 
 
-def deviation(logits: TaskLogits, session: Any, arrays: Sequence[Tensor]) -> float:
+def deviation(logits: TaskLogits, session: Any, arrays: Arrays) -> float:
     """Returns the largest difference of a file's logits from a model's, relative to the largest one above 1."""
     with torch.no_grad():
-        wanted = logits(*arrays)
+        wanted = logits(*arrays.values())
     return float((run_session(session, arrays) - wanted).abs().max() / wanted.abs().max().clamp(min=1.0))
 
 
-def run_session(session: Any, arrays: Sequence[Tensor]) -> Tensor:
+def run_session(session: Any, arrays: Arrays) -> Tensor:
     """Returns the logits of a file, (rows, num_logits), opened as an `InferenceSession`;
     `arrays` as `arrays_of` gives them."""
     names = [item.name for item in session.get_inputs()]  # without those that the encoder does not use
-    given = dict(zip(input_names(len(arrays) // len(INPUT_NAMES)), arrays, strict=True))
-    (found,) = session.run(None, {name: given[name].numpy() for name in names})
+    (found,) = session.run(None, {name: arrays[name].numpy() for name in names})
     return torch.from_numpy(found)
 
 
 @contextlib.contextmanager
 def silent_tracing() -> Iterator[None]:
-    """Keeps advice of torch's exporter and of the quantisation from standard error."""
-    logs = [logging.getLogger(name) for name in ("torch.onnx", None)]
-    levels = [log.level for log in logs]
-    for log in logs:
-        log.setLevel(logging.ERROR)
+    """Keeps what torch's exporter and the quantisation log and print from standard error and output.
+
+    Of a model that it cannot write the exporter prints the whole graph, in hundreds of lines.
+    """
+    logging.disable()
     try:
-        with warnings.catch_warnings():
+        unseen = io.StringIO()
+        with contextlib.redirect_stdout(unseen), contextlib.redirect_stderr(unseen), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for log, level in zip(logs, levels, strict=True):
-            log.setLevel(level)
+        logging.disable(logging.NOTSET)

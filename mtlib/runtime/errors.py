@@ -90,11 +90,9 @@ def nearest_names(name: str, names: Sequence[str]) -> list[str]:
 def first_line(error: BaseException) -> str:
     """Returns the first line of an error's message, or its kind if it has none.
 
-    A line that ends in a colon has its reason in the next one, and a KeyError has the key alone.
+    A line that ends in a colon has its reason in the next one.
     """
     first, *others = str(error).strip().splitlines() or [type(error).__name__]
-    if isinstance(error, KeyError) and error.args and " " not in first:
-        return f"{first} is not known"
     return f"{first} {others[0].strip()}" if first.endswith(":") and others else first
 
 

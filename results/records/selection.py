@@ -170,8 +170,10 @@ def rename_sweep(selection: Selection, before: str, after: str) -> Selection:
     """Returns a selection that has another name for one of its sweeps."""
 
     def renamed(text: str) -> str:
-        """A sweep, or what is said of `trial 0003-r0 of SWEEP`."""
-        return f"{text.removesuffix(before)}{after}" if text == before or text.endswith(f" of {before}") else text
+        """A sweep, a text that ends in `of SWEEP`, or one that begins with a path below it."""
+        if text == before or text.endswith(f" of {before}"):
+            return text.removesuffix(before) + after
+        return after + text.removeprefix(before) if text.startswith(f"{before}/") else text
 
     return replace(
         selection,
@@ -181,7 +183,7 @@ def rename_sweep(selection: Selection, before: str, after: str) -> Selection:
             task: replace(
                 chosen,
                 members=tuple(replace(own, sweep=renamed(own.sweep)) for own in chosen.members),
-                lost={renamed(trial): why for trial, why in chosen.lost.items()},
+                lost={renamed(trial): renamed(why) for trial, why in chosen.lost.items()},
             )
             for task, chosen in selection.tasks.items()
         },

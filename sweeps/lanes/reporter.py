@@ -17,7 +17,7 @@ from ray.actor import ActorHandle
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.workers import from_rank_0, gather_from_workers, worker_rank
 from mtlib.stages.plan import num_epochs, scored_epoch
-from mtlib.tasks import Task
+from mtlib.tasks import Task, value_of
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, write_epoch
@@ -148,7 +148,8 @@ class Reporter:
                 **self._scored([asdict(point) for point in report.points]),
                 **facts,
             }
-            scores = ", ".join(f"{name} {score:.4f}" for name, score in message["scores"].items())
+            shown = {name: value_of(name, score, self._tasks) for name, score in message["scores"].items()}
+            scores = ", ".join(f"{name} {value:.4f}" for name, value in shown.items())
             self.log.add(f"epoch {report.epoch}, step {report.step}: {scores or 'not scored'}")
             self.log.write()
             verdict = ray.get(self._channel.report_epoch.remote(self._trial_id, self._attempt, message))

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -51,8 +52,13 @@ class TensorBoard:
         return is_new
 
     def discard(self, trial: TrackedRun) -> None:
-        """Hides the trial's steps; its folder stays its run, and the configuration, at step 0, is shown."""
+        """Deletes the trial's points, and begins its run again.
+
+        Deleting is what every reader understands: `purge_step` hides them from a page that is open, as far as its
+        reader knows it (findings/tensorboard_purge_step_is_read_in_three_ways.sh).
+        """
         self._writers.pop(trial.name).close()
+        shutil.rmtree(self._folder / trial.name)
         self.begin(trial, purge_step=1)
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:

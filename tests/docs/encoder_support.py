@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from mtlib.checkpoints.export import export_model, load_exported
+from mtlib.checkpoints.export import ExportedModel, export_model, load_exported
 from mtlib.checkpoints.model_card import CardFacts
+from mtlib.checkpoints.onnx_files import write_onnx
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.architecture_check import WORKING, check_architecture
@@ -34,7 +35,7 @@ FEATURES: dict[str, Mapping[str, Any]] = {
     "bf16": {"precision": "bf16"},
     "bi-encoding": {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"},
 }
-COLUMNS = ("trains", *FEATURES, "export")
+COLUMNS = ("trains", *FEATURES, "export", "ONNX")
 NUM_STEPS = 24
 Material = tuple[TrialConfig, Corpus, PretrainedEncoder]
 
@@ -48,6 +49,7 @@ def support_of(name: str, material: Material, folder: Path) -> dict[str, str]:
         "trains": partial(train_shortly, base, corpus, encoder),
         **{feature: partial(try_feature, base.override(change), encoder) for feature, change in FEATURES.items()},
         "export": partial(export_and_reload, base, encoder, folder / name),
+        "ONNX": partial(write_onnx_file, base, encoder, folder / name),
     }
     check_architecture("it", ENCODERS[name])
     return {column: error_of(tries[column]) for column in COLUMNS}
@@ -93,13 +95,20 @@ def export_and_reload(config: TrialConfig, encoder: PretrainedEncoder, folder: P
     assert all(torch.equal(weight, loaded[name]) for name, weight in model.state_dict().items())
 
 
+def write_onnx_file(config: TrialConfig, encoder: PretrainedEncoder, folder: Path) -> None:
+    """Writes a task's ONNX file, whose logits must be those of torch."""
+    alone = config.override({"stages.0.tasks": "sst", "stages.1.tasks": "sst"})
+    model = MultiTaskModel(alone, encoder)
+    write_onnx(ExportedModel(model=model, config=alone, pretrained=encoder), folder / "onnx")
+
+
 def table_rows(found: Mapping[str, Mapping[str, str]]) -> list[str]:
     """The lines of the page's table, then a line for each error and one for each family that cannot be used."""
     lines = [f"| family | {' | '.join(COLUMNS)} |", f"| --- |{' --- |' * len(COLUMNS)}"]
     lines += [
         f"| `{name}` | {' | '.join('no' if own[it] else 'yes' for it in COLUMNS)} |" for name, own in found.items()
     ]
-    lines += ["", "What each `no` says before a sweep starts:", ""]
+    lines += ["", "What each `no` says before a sweep starts, and of ONNX before an export writes anything:", ""]
     lines += [f"- `{name}`, {it}: {shortened(own[it])}" for name, own in found.items() for it in COLUMNS if own[it]]
     lines += ["", "Families that cannot be used at all:", ""]
     errors = {name: error_of(partial(check_architecture, "it", config)) for name, config in REFUSED.items()}

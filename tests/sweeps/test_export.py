@@ -244,6 +244,28 @@ def test_only_an_exported_model_is_overwritten_and_only_on_request(
         assert "FOLDER must not overwrite what is read, " in line
 
 
+def test_a_model_that_cannot_be_written_as_onnx_leaves_the_folder_as_it_was(
+    trained_sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        print("def forward(self, ...)")  # as the exporter prints the graph
+        raise torch.onnx.OnnxExporterError("advice\nin many lines") from RuntimeError("no operator sub\nbut others")
+
+    monkeypatch.setattr("torch.onnx.export", fail)
+    model = tmp_path / "model"
+    rule = "an ONNX file needs an encoder that torch.onnx can write for any length of text (docs/encoders.md)"
+    lines = ["Tracing the model for ONNX ...", f"error: {rule}, got bert: no operator sub"]
+    for words in (("--onnx",), ("--onnx", "--overwrite")):
+        assert main([str(trained_sweep), TRIAL, str(model), *words]) == 2
+        out, error = capsys.readouterr()
+        assert (out, error.splitlines()) == ("", lines)
+        assert [path.name for path in tmp_path.iterdir()] == ["model"] * model.exists()
+        if not model.exists():
+            assert main([str(trained_sweep), TRIAL, str(model)]) == 0
+            capsys.readouterr()
+    assert load_exported(model).config.active_tasks
+
+
 LOAD_FROM_HUB = """
 import sys
 from huggingface_hub import snapshot_download

@@ -1,7 +1,7 @@
 """The outcome of a distillation: the best student, the best single model and the ensembles, with scores and costs."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from results.inference.distillation.students import LABELS_ALONE, STUDENT_KEY
 from results.inference.distillation.verdict import (
     Cost,
     Scored,
-    TableRow,
     difference,
     distillation_verdict,
     independent_difference,
@@ -80,17 +79,18 @@ def distillation_lines(
     places = {str(place): place for place in (*sweeps, students.path)}
     source = replace(source, places={**source.places, **places})
     shown = best_students(students)
-    titles = {own.number: f"student ({', '.join(map(str, own.params.values()))})" for own in shown}
+    names = {own.number: f"student ({', '.join(map(str, own.params.values()))})" for own in shown}
     contenders = [
         Deployable(title="best single model", replicates=(ensemble_members(single),)),
         Deployable(title="ensembles", replicates=(ensemble_members(selection),)),
-        *(Deployable(title=titles[own.number], replicates=replicates_of(students, own, tasks)) for own in shown),
+        *(Deployable(title=names[own.number], replicates=replicates_of(students, own, tasks)) for own in shown),
     ]
     tables = {name: read_dev_table(home, name, data) for name in tasks}
     costs = [measure_cost(own, tasks, tables, source) for own in contenders]
     dev = [cross_fitted_cells(own, tasks) for own in (single, selection)] + [student_cells(own, tasks) for own in shown]
-    title = "On dev; the first two cross-fitted, students at their best epochs:"
-    lines = [title, *rows_lines(contenders, costs, dev, tasks)]
+    titles, width = [own.title for own in contenders], output_width()
+    lines = ["On dev; the first two cross-fitted, students at their best epochs:"]
+    lines += table_lines(width, score_table(titles, costs, dev, tasks))
     is_repeated = len(contenders[2].replicates) > 1
     differences = [
         independent_difference(dev[one][OVERALL], dev[other][OVERALL], knows_training=is_repeated)
@@ -102,13 +102,13 @@ def distillation_lines(
         record_evaluation(places_of(selection, list(tasks), source))
         num_rows = ", ".join(f"{tasks[name].title} {len(table.ids):,}" for name, table in held.items())
         cells = [{name: own.cell(name) for name in (*tasks, OVERALL)} for own in found]
-        lines += ["", f"On held-out rows ({num_rows}):", *rows_lines(contenders, costs, cells, tasks)]
+        lines += ["", f"On held-out rows ({num_rows}):", *table_lines(width, score_table(titles, costs, cells, tasks))]
         differences = [difference(found[one], found[other], OVERALL) for one, other in COMPARED[: len(found)]]
     share = costs[2].num_parameters / costs[1].num_parameters
     return [
         *lines,
         "",
-        *wrapped([" ".join(distillation_verdict(differences, costs[1].num_models, share))], output_width()),
+        *wrapped([" ".join(distillation_verdict(differences, costs[1].num_models, share))], width),
     ]
 
 
@@ -192,18 +192,3 @@ def score_contender(
         values[name] = np.stack([values_of(tasks[name], found, table.labels) for found in outputs])
     labels = {name: table.labels.astype(np.float64) for name, table in tables.items()}
     return scored(values, labels, {name: text_groups_of(table) for name, table in tables.items()}, tasks)
-
-
-def rows_lines(
-    contenders: Sequence[Deployable],
-    costs: Sequence[Cost],
-    cells: Sequence[Mapping[str, tuple[float, float]]],
-    tasks: Mapping[str, Task],
-) -> list[str]:
-    """Returns a table with a row for each contender."""
-    rows = [
-        TableRow(title=own.title, cost=cost, cells=found)
-        for own, cost, found in zip(contenders, costs, cells, strict=True)
-    ]
-    titles = {name: task.title for name, task in tasks.items()}
-    return table_lines(output_width(), score_table(rows, (*tasks, OVERALL), titles))

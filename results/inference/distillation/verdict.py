@@ -9,7 +9,7 @@ from scipy.stats import t as student_t
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PrintedTable
-from mtlib.tasks import Task, overall_score
+from mtlib.tasks import Task, overall_score, title_of, value_of
 from results.records.trials import OVERALL
 from results.stats.resampling import CONFIDENCE, Floats, bootstrap_scores, score_examples
 
@@ -159,27 +159,28 @@ class Cost:
     rows_per_second: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableRow:
-    """A row of the table of scores."""
+def score_table(
+    titles: Sequence[str],
+    costs: Sequence[Cost],
+    cells: Sequence[Mapping[str, tuple[float, float]]],
+    tasks: Mapping[str, Task],
+) -> PrintedTable:
+    """What can be deployed, a row each, with what it costs and its scores side by side, as their metrics have them.
 
-    title: str
-    cost: Cost
-    cells: Mapping[str, tuple[float, float]]
-    """Score and standard error by task, and overall."""
-
-
-def score_table(rows: Sequence[TableRow], names: Sequence[str], titles: Mapping[str, str]) -> PrintedTable:
-    """Scores side by side, below each its standard error, with what each costs."""
-    cells = [
+    Args:
+        titles, costs: of each.
+        cells: of each, score and standard error by task, and overall; the error is shown below the score.
+        tasks: the definitions.
+    """
+    rows = [
         [
-            row.title,
-            str(row.cost.num_models),
-            f"{row.cost.num_parameters / 1e6:,.1f}",
-            f"{row.cost.rows_per_second:,.0f}",
-            *([f"{row.cells[name][0]:.3f}", f"±{row.cells[name][1]:.3f}"] for name in names),
+            title,
+            str(cost.num_models),
+            f"{cost.num_parameters / 1e6:,.1f}",
+            f"{cost.rows_per_second:,.0f}",
+            *([f"{value_of(name, own[name][0], tasks):.3f}", f"±{own[name][1]:.3f}"] for name in (*tasks, OVERALL)),
         ]
-        for row in rows
+        for title, cost, own in zip(titles, costs, cells, strict=True)
     ]
-    heads = ["", "models", ["million", "parameters"], "rows/s", *(titles.get(name, name) for name in names)]
-    return PrintedTable(titles=heads, rows=cells, numbers=range(1, len(heads)))
+    heads = ["", "models", ["million", "parameters"], "rows/s", *(title_of(name, tasks) for name in (*tasks, OVERALL))]
+    return PrintedTable(titles=heads, rows=rows, numbers=range(1, len(heads)))

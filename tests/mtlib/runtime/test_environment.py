@@ -124,7 +124,7 @@ def test_every_computing_library_is_listed() -> None:
     sources = PACKAGE.rglob("*.py")
     imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
     readers = {"pyarrow", "datasets", "huggingface_hub", "mtlib", "rich"}
-    readers |= {"onnx", "onnxruntime", "onnxscript"}  # of exported models
+    readers |= {"onnx", "onnx_ir", "onnxruntime", "onnxscript"}  # of exported models
     readers |= {"peft"}  # its version is in the keys of trials with an adapter alone
     distributions = importlib.metadata.packages_distributions()
     used = {own for name in imported - readers for own in distributions.get(name, ())}

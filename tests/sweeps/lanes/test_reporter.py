@@ -1,5 +1,6 @@
 """A trial's reporter: what it writes and sends to the channel, which is in this process, and its use of the answers."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.storage import open_folder
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, Task
 from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport, StepProgress
+from mtlib.training.epoch_report import EpochReport, Point, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, trial_epochs
 from sweeps.lanes import reporter as reporter_module
@@ -39,11 +40,13 @@ def short_config(tiny_config: TrialConfig) -> TrialConfig:
     return tiny_config.override({"smart.weight": 0, "stages.1.steps_per_epoch": 4})
 
 
-def make_reporter(channel: LocalChannel, folder: Path, metric: str = "overall") -> Reporter:
+def make_reporter(
+    channel: LocalChannel, folder: Path, metric: str = "overall", tasks: Mapping[str, Task] = TASKS
+) -> Reporter:
     """The reporter of a trial that has just been handed to a lane."""
     found: Any = channel
     assignment = channel.assign({"trial_id": NAME})
-    return Reporter(found, open_folder(folder), assignment, metric, TASKS, torch.device("cpu"))
+    return Reporter(found, open_folder(folder), assignment, metric, tasks, torch.device("cpu"))
 
 
 def be_second(monkeypatch: pytest.MonkeyPatch, first: Any) -> None:
@@ -114,6 +117,17 @@ def test_report_holds_main_dev_scores_and_the_trials_own_seconds(
     assert event.facts["scores"]["overall"] == report.overall
     assert event.facts["score"] == event.facts["scores"][metric]
     assert (event.facts["epoch"], event.facts["step"], event.facts["seconds"]) == (2, 20, 1.5)
+
+
+def test_the_log_has_values_of_metrics_not_scores(channel: LocalChannel, tmp_path: Path) -> None:
+    tasks = {**TASKS, "sts": replace(TASKS["sts"], metric="rmse")}
+    point = Point(step=10, epoch=1, task="sts", split="dev", metric="rmse", value=0.75, seconds=1.0)
+    reporter = make_reporter(channel, tmp_path, "sts", tasks)
+    channel.decide(NAME, {1: False})
+    reporter.on_epoch(replace(build_report(1), points=(point,)))
+    assert "step 10: sts 0.7500" in (tmp_path / "trials" / NAME / "log.txt").read_text()
+    (event,) = channel.events("report")
+    assert event.facts["scores"] == {"sts": -0.75}
 
 
 def test_no_state_is_saved_after_an_epoch_without_a_verdict(

@@ -37,7 +37,7 @@ def test_run_that_is_continued_by_another_process_is_one_curve(tmp_path: Path) -
     assert notes[0] == f"TensorBoard: tensorboard --logdir {tmp_path}/tensorboard"
 
 
-def test_steps_of_a_run_that_was_taken_back_are_hidden(tmp_path: Path) -> None:
+def test_steps_of_a_run_that_was_taken_back_are_gone_for_every_reader(tmp_path: Path) -> None:
     tracker, trial, folder = TensorBoard(tracked_sweep(tmp_path), print), tracked_trial(), tmp_path / "tensorboard"
     tracker.begin(trial)
     for step in (10, 20, 30):
@@ -47,6 +47,7 @@ def test_steps_of_a_run_that_was_taken_back_are_hidden(tmp_path: Path) -> None:
     tracker.log(trial, 15, VALUES)
     tracker.end(trial, "complete", BEST)
     assert steps(folder / NAME, "dev/sst/accuracy") == [15]
+    assert len(list((folder / NAME).glob("events*"))) == 1
     assert read(folder / NAME).Tags()["tensors"] == ["configuration/text_summary"]
 
 

@@ -138,11 +138,12 @@ def test_every_file_is_read_as_glue_means_it(glue: Path, tasks: dict[str, Task])
 def test_files_and_the_data_set_give_a_label_the_same_number(name: str, tmp_path: Path) -> None:
     task, cells = read_task_file(GLUE_FILE)[name], LABELS[name]
     rows = {column: [f"{column} {label}" for label in cells] for column in task.text_columns}
-    datasets.Dataset.from_dict({**rows, task.label_column: list(cells)}).to_csv(tmp_path / "rows.csv")
+    for file in ("train.csv", "dev.csv"):
+        datasets.Dataset.from_dict({**rows, task.label_column: list(cells)}).to_csv(tmp_path / file)
     data = datasets.Dataset.from_dict({**rows, task.label_column: list(range(len(cells)))})
     names = datasets.ClassLabel(names=list(cells.values()))
     data.cast_column(task.label_column, names).save_to_disk(tmp_path / "saved")
-    for train, dev in (("rows.csv", "rows.csv"), ("hf://saved", "hf://saved:train")):
+    for train, dev in (("train.csv", "dev.csv"), ("hf://saved", "hf://saved:train")):
         own = dataclasses.replace(task, files=TaskFiles(train=train, dev=dev))
         table = read_data(config_of({name: own}), tmp_path)[name, "train"]
         assert table.labels.tolist() == list(range(len(cells))), train

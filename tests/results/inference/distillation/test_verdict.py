@@ -1,17 +1,21 @@
 """Differences with both variances, by simulation and by scipy, and what a verdict says of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
 from mtlib.tasks import TASKS, overall_score
 from results.inference.distillation.verdict import (
+    Cost,
     Scored,
     ScoreDifference,
     difference,
     distillation_verdict,
     independent_difference,
     overall_score_of_each,
+    score_table,
     scored,
 )
 from results.records.trials import OVERALL
@@ -84,3 +88,11 @@ def test_a_verdict_says_what_is_shown_and_no_more(own: float, words: str) -> Non
     text = " ".join(distillation_verdict([near(0.04), near(own), near(own - 0.04)], 12, 0.25))
     assert words in text
     assert sum(part in text for part in ("of their gain", "not shown to gain", "worse than")) == 1
+
+
+def test_the_table_shows_values_of_the_metric_not_scores() -> None:
+    tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
+    cost = Cost(num_models=1, num_parameters=10**6, rows_per_second=1.0)
+    cells = {"sts": (-0.7, 0.1), OVERALL: (0.86, 0.1)}
+    (row,) = score_table(["student"], [cost], [cells], tasks).rows
+    assert row[-2:] == [["0.700", "±0.100"], ["0.860", "±0.100"]]
