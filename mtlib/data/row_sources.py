@@ -97,9 +97,9 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
     if far:
         hint = describe_folder(Path(far[0]).parent)
         raise ValueError(f"files outside the data folder must be there, got no {missing}; {hint}")
-    for source in sources:
+    for source in (source for source in sources if not is_hub(source)):
         files_of(source, folder)
-        if source.split == "train" and is_own(source) and not is_hub(source):
+        if source.split == "train" and is_own(source):
             check_apart_from_train(source, folder)
 
 

@@ -81,6 +81,8 @@ def whole_model(name: str, config: Any) -> nn.Module:
             size = sum(weight.numel() for weight in small_model(config, {}).parameters())
         if size <= MAX_PARAMETERS:
             return small_model(config, {})
+    except KeyError as error:  # such as the name of an activation
+        raise ValueError(f"encoder '{name}' cannot be loaded: {error} of config.json is not known") from error
     except Exception as error:  # whatever the configuration's content leads to
         raise ValueError(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
     rule = f"encoder '{name}' must have at most {MAX_PARAMETERS:,} parameters to be tried whole"

@@ -227,8 +227,7 @@ def reason_of_failure(name: str, error: Exception) -> str:
     folder = Path(name)
     weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
     others = sorted(path for path in folder.glob("*") if path.suffix in (".json", ".txt", ".model"))
-    unknown = f"{error} is not known" if isinstance(error, KeyError) else None  # such as an activation
-    return fault_of_files([*others, *weights]) or unknown or first_line(error)
+    return fault_of_files([*others, *weights]) or first_line(error)
 
 
 def describe_model(name: str, model: nn.Module, tokenizer: Any, tokenizer_json: str | None = None) -> PretrainedEncoder:

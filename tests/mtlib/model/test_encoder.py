@@ -209,7 +209,7 @@ def test_a_damaged_file_is_one_line_that_says_what_it_is(
         ({"hidden_size": "64"}, "field 'hidden_size': TypeError: Field 'hidden_size' expected int, got str"),
         ({"hidden_dropout_prob": "a lot"}, "field 'hidden_dropout_prob': TypeError: "),
         ({"vocab_size": None}, "field 'vocab_size': TypeError: Field 'vocab_size' expected int, got NoneType"),
-        ({"hidden_act": "geluu"}, "'geluu' is not known"),
+        ({"hidden_act": "geluu"}, "'geluu' of config.json is not known"),
     ],
 )
 def test_a_refused_configuration_has_its_reason(changes: dict[str, Any], reason: str, copy_of_encoder: Path) -> None:
