@@ -31,7 +31,7 @@ from results.inference.distillation.taught_rows import TEACHERS_FOLDER, Lesson, 
 from results.inference.distillation.teacher import FurtherText, TaskTexts, Taught, read_task_texts, teach
 from results.inference.distillation.training_run import TrainingRun
 from results.inference.models import ModelSource, find_sweeps
-from results.records.files import find_sweep, present_folder
+from results.records.files import find_sweep
 from results.records.selection import Selection, read_selection
 from results.records.tables import read_trials
 from results.records.trials import best_trial
@@ -136,7 +136,6 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         raise ValueError(f"SWEEP must be on a disk of this machine, got {place}: copy it to distil it")
     selection = read_selection(home)
     config = best_config(place)
-    encoder = present_folder(config.encoder.name, place)
     missing = [task for task in config.active_tasks if task not in selection.tasks]
     rule = "every task must have an ensemble (python results/selector.py SWEEP)"
     require(not missing, rule, f"none of {', '.join(missing)}")
@@ -149,7 +148,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         config=config,
         further=tuple(further_text(text, selection) for text in options.unlabelled),
         students=join_location(storage, options.name or f"{name}-students"),
-        encoder=encoder if options.student is None else read_encoder_name(options.student, "--student"),
+        encoder=config.encoder.name if options.student is None else read_encoder_name(options.student, "--student"),
         replicates=options.replicates,
         run_words=tuple(further),
         scores_held_out=options.score_hold_out,

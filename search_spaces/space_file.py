@@ -13,6 +13,7 @@ from mtlib.config.methods import BUILT_IN, Methods
 from mtlib.data.file_suggestions import describe_folder
 from mtlib.runtime.errors import require
 from mtlib.runtime.source_code import naming_lines, run_source
+from mtlib.runtime.storage import expanded_path
 from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, load_space, space_names
 from search_spaces.task_fit import NO_CHANGES, Changes, fit_space
@@ -55,7 +56,7 @@ def resolve_name(name: str) -> str:
     """Returns a path made absolute, or the name of the built-in space that it leads to; a name as it is."""
     if not is_path(name):
         return name
-    path = Path(name).expanduser().resolve()
+    path = expanded_path(name).resolve()
     is_built_in = path.parent == Path(__file__).resolve().parent and path.stem in space_names()
     return path.stem if is_built_in else str(path)
 

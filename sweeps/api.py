@@ -238,15 +238,21 @@ def ordered_texts(texts: Any, columns: Sequence[str]) -> tuple[Iterable[Any], pd
     to_pandas = getattr(texts, "to_pandas", None)  # of Arrow, Polars or `datasets`
     texts = texts if to_pandas is None else to_pandas()
     is_structured = getattr(getattr(texts, "dtype", None), "names", None)  # an array whose rows have names
-    if is_structured or isinstance(texts, pd.DataFrame | Mapping):
-        found = named_columns(pd.DataFrame(texts) if is_structured else texts, "texts", columns)
-        require(not any(isinstance(own, str) for own in found), "columns of texts must be lists of texts", repr(texts))
+    texts = pd.DataFrame(texts) if is_structured else texts
+    if isinstance(texts, pd.DataFrame | Mapping):
+        found = named_columns(texts, "texts", columns)
+        rule = "columns of texts must be lists of texts, of one length"
+        require(all(map(is_listed, found)) and len({len(list(own)) for own in found}) == 1, rule, repr(texts))
         return zip(*found, strict=True), getattr(texts, "index", None)
-    has_rows = isinstance(texts, Iterable) and getattr(texts, "ndim", 1) > 0  # an array may have no dimension
-    is_listed = has_rows and not isinstance(texts, str | bytes | set | frozenset)
-    require(is_listed, "texts must be a list of texts, or a frame with columns of texts", repr(texts))
+    require(is_listed(texts), "texts must be a list of texts, or a frame with columns of texts", repr(texts))
     rows = (named_columns(row, f"row {number} of texts", columns) for number, row in enumerate(texts))
     return rows, texts.index if isinstance(texts, pd.Series) else None
+
+
+def is_listed(given: Any) -> bool:
+    """Returns whether something has elements in an order: a set has none, and a dictionary has names of them."""
+    has_elements = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0  # an array may have no dimension
+    return has_elements and not isinstance(given, str | bytes | set | frozenset | Mapping)
 
 
 def named_columns(given: Any, what: str, columns: Sequence[str]) -> Any:

@@ -21,7 +21,7 @@ from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import expanded_path, full_path, open_folder
 from results.inference.dev_texts import data_folder, read_dev_table
 from results.inference.int8 import MOST_SCORED_ROWS, calibration_arrays, int8_sentence, sample_rows
-from results.records.files import check_output, find_sweep, present_folder, read_json
+from results.records.files import check_output, find_sweep, read_json
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep, sweep_tokenizer
 from results.records.weights import WHY_GONE, read_trial_weights
@@ -150,7 +150,7 @@ def export(
     record = find_trial(sweep, records, trial, best)
     folder = expanded_path(folder).absolute()
     config = TrialConfig.from_json(record.config)
-    name = present_folder(config.encoder.name, sweep) if encoder is None else read_encoder_name(encoder)
+    name = config.encoder.name if encoder is None else read_encoder_name(encoder)
     check_output("FOLDER", folder, (sweep, name), overwrite=options.overwrite)
     epoch = find_epoch(root, record, best)
 

@@ -25,6 +25,7 @@ from mtlib.model.adapters import adapter_settings, import_peft
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.storage import expanded_path
 from mtlib.runtime.threads import using_threads
 from mtlib.stages.active_weights import active_parts, active_weights, part_of_weight
 
@@ -136,7 +137,7 @@ def load_exported(folder: Path | str) -> ExportedModel:
     Raises:
         ValueError: in one line: the folder holds no exported model, or one that is damaged.
     """
-    folder = Path(folder).expanduser()
+    folder = expanded_path(folder)
     for name in (EXPORTED_CONFIG_FILE, TASKS_FILE):
         found = f"{folder}, which {f'has no {name}' if folder.is_dir() else 'is no folder'}"
         require((folder / name).is_file(), "an exported model must be a folder that export_model wrote", found)

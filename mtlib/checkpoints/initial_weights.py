@@ -16,6 +16,7 @@ from mtlib.model.encoder import WRAPPED, digest_of
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.model.weight_files import check_finite, fault_of_files
 from mtlib.runtime.errors import first_line, require, require_name
+from mtlib.runtime.storage import expanded_path
 from mtlib.stages.active_weights import is_of_adapter, part_of_weight
 
 ENCODER_FILE, TASKS_FILE = "model.safetensors", "tasks.safetensors"
@@ -32,7 +33,7 @@ def read_starting_weights(config: EncoderConfig) -> dict[str, Tensor] | None:
     """
     if config.start_from is None:
         return None
-    path, files = Path(config.start_from).expanduser(), list[Path]()
+    path, files = expanded_path(config.start_from), list[Path]()
     rule = "encoder.start_from must hold undamaged weights"
     try:
         files += find_files(path, config.start_epoch)

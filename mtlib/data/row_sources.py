@@ -26,6 +26,7 @@ from mtlib.data.tables import (
     named_by_key,
 )
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import expanded_path
 from mtlib.tasks import Task
 
 HELD = "held"
@@ -97,8 +98,9 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
     if far:
         hint = describe_folder(Path(far[0]).parent)
         raise ValueError(f"files outside the data folder must be there, got no {missing}; {hint}")
-    for source in (source for source in sources if not is_hub(source)):
-        files_of(source, folder)
+    for source in sources:
+        if not is_hub(source):
+            files_of(source, folder)
         if source.split == "train" and is_own(source):
             check_apart_from_train(source, folder)
 
@@ -135,7 +137,7 @@ def key_of(source: RowSource) -> str:
 
 def expand_home(paths: Iterable[str]) -> tuple[str, ...]:
     """Paths with the home folder in place of `~`."""
-    return tuple(str(Path(path).expanduser()) if path.startswith("~") else path for path in paths)
+    return tuple(str(expanded_path(path)) if path.startswith("~") else path for path in paths)
 
 
 def is_there(source: RowSource, folder: Path) -> bool:

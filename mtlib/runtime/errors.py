@@ -92,8 +92,8 @@ def first_line(error: BaseException) -> str:
 
     A line that ends in a colon has its reason in the next one.
     """
-    first, *others = str(error).strip().splitlines() or [type(error).__name__]
-    return f"{first} {others[0].strip()}" if first.endswith(":") and others else first
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
 def reason_of(error: BaseException) -> str:

@@ -8,7 +8,6 @@ from mtlib.data.load import find_row_sources, read_all
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import Location
-from results.records.files import present_folder
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, read_sweep
 
@@ -43,7 +42,7 @@ def data_folder(sweep: Location, data: Path | None = None) -> Path:
     """Returns the given data folder, or else the sweep's own; ValueError if it does not exist."""
     named = (read_sweep(sweep).get("data") or {}).get("folder")
     require(data is not None or named is not None, f"--data must name the data folder, which {sweep} does not", "none")
-    folder = data or Path(present_folder(str(named), sweep))
+    folder = data or Path(str(named))
     rule = f"the data folder of {sweep} must be at the path recorded in {SWEEP_FILE}, or be named with --data"
     require(folder.is_dir(), rule, f"no folder {folder}")
     return folder

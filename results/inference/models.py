@@ -9,7 +9,6 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, is_file, open_folder
 from results.ensembles.candidates import describe_candidate
-from results.records.files import present_folder
 from results.records.selection import SELECTION_FILE, Member, Selection, place_of
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, sweep_encoders, sweep_tokenizer
@@ -82,7 +81,7 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
         name = describe_candidate(member)
         weights = read_trial_weights(open_folder(place), record, member.epoch)
         tokenizer = sweep_tokenizer(read_sweep(place), config.encoder.name)
-        wanted = source.encoder or present_folder(config.encoder.name, place), tokenizer.source
+        wanted = source.encoder or config.encoder.name, tokenizer.source
         if wanted not in source.loaded:
             source.loaded[wanted] = find_encoder(*wanted)
         pretrained = source.loaded[wanted]

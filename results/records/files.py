@@ -13,7 +13,6 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from mtlib.config.schema import from_dict, to_dict
-from mtlib.demo.corpus import demo_folder
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import (
@@ -80,18 +79,6 @@ def find_sweep(sweep: str | Path) -> str:
     path = expanded_path(sweep)
     is_name = not is_uri(sweep) and len(path.parts) == 1 and not path.exists()
     return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
-
-
-def present_folder(recorded: str, sweep: Location) -> str:
-    """Returns a data folder, or an encoder's name or folder, that a sweep has recorded, as it is now.
-
-    The demonstration is in the storage and may have moved with it; where it is gone, it is written again.
-    """
-    path, home = Path(recorded), local_path(sweep) or Path(DEFAULT_STORAGE, "any").expanduser()
-    if path.exists() or path.parts[-3:-2] != (".cache",) or not path.parent.name.startswith("demo-"):
-        return recorded
-    made = demo_folder(home.parent / ".cache")
-    return next((str(folder) for folder in made if folder.parts[-2:] == path.parts[-2:]), recorded)
 
 
 def folder_name(location: Location) -> str:

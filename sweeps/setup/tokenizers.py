@@ -105,11 +105,16 @@ def read_sample(encoder: PretrainedEncoder, sample: TextSample) -> SampledTokens
 
 
 def describe_difference(encoder: PretrainedEncoder, auto: SampledTokens, file: SampledTokens) -> str:
-    """Returns a line that says which tokens are read, and the first difference between the two tokenizers."""
-    start = f"Tokens: as {TOKENIZER_FILE} of {encoder.name} says; AutoTokenizer reads"
-    different = [pair for pair in zip(auto.pieces, file.pieces, strict=True) if pair[0] != pair[1]]
-    if not different:
-        return f"{start} other special tokens around {'pairs' if len(file.templates) == 2 else 'texts'}"
-    first = next(pair for pair in zip_longest(*different[0]) if pair[0] != pair[1])
-    names = ("nothing" if piece is None else repr(encoder.tokenizer.convert_ids_to_tokens(piece)) for piece in first)
-    return f"{start} {len(different):,} of {len(auto.pieces):,} texts otherwise, e.g. {' for '.join(names)}"
+    """Returns a line that says which tokens are read, and how the two tokenizers differ."""
+    found, pairs = list[str](), list(zip(auto.pieces, file.pieces, strict=True))
+    different = [pair for pair in pairs if pair[0] != pair[1]]
+    if different:
+        first = next(pair for pair in zip_longest(*different[0]) if pair[0] != pair[1])
+        names = ("nothing" if one is None else repr(encoder.tokenizer.convert_ids_to_tokens(one)) for one in first)
+        found.append(f"{len(different):,} of {len(pairs):,} texts otherwise, e.g. {' for '.join(names)}")
+    if auto.templates != file.templates:
+        around = "texts" if auto.templates[0] != file.templates[0] else "pairs"
+        found.append(f"other special tokens around {around}")
+    if auto.pad != file.pad:
+        found.append("another token for padding")
+    return f"Tokens: as {TOKENIZER_FILE} of {encoder.name} says; AutoTokenizer reads {', and '.join(found)}"

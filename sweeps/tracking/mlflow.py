@@ -55,23 +55,24 @@ class MLflow:
         `settings.json` has the settings as they are where parameters have other names or shorter values.
         """
         tags = {"sweep": self._sweep.name, PARENT_TAG: self._runs[self._sweep.id]}
-        is_new = self._open(trial.id, trial.name, tags)
+        self._open(trial.id, trial.name, tags)
         run, texts = self._runs[trial.id], {key: str(value) for key, value in trial.settings.items()}
         del texts["question"]
         params = [Param(allowed_name(key, MLFLOW_FORBIDDEN), text) for key, text in texts.items()]
-        known = self._client.get_run(run).data.params
-        missing = [param for param in params if param.key not in known]  # some, after an attempt that failed
+        data = self._client.get_run(run).data
+        missing = [param for param in params if param.key not in data.params]  # some, after an attempt that failed
         if missing:
             self._client.log_dict(run, dict(trial.config), "config.json")
             if any(param.key not in texts or len(param.value) > PARAM_LETTERS for param in params):
                 self._client.log_dict(run, dict(trial.settings), "settings.json")
         for first in range(0, len(missing), PARAMS_AT_ONCE):
             self._client.log_batch(run, params=missing[first : first + PARAMS_AT_ONCE])
-        return is_new
+        return not data.metrics
 
     def discard(self, trial: TrackedRun) -> None:
         """Deletes the trial's run, which MLflow can restore."""
-        self._client.delete_run(self._runs.pop(trial.id))
+        self._client.delete_run(self._runs[trial.id])
+        del self._runs[trial.id]
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds points to the run's metrics; infinite ones become tags, as MLflow would keep 1.8e308."""

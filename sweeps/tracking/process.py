@@ -164,14 +164,17 @@ class TrackerProcess:
         self.close()
         assert self.tracker is not None
         own = self.sweep.folder
-        places = (own, split_location(own)[0], *PLACE.findall(json.dumps(read_sweep(own))))
+        places = [own, split_location(own)[0], *PLACE.findall(json.dumps(read_sweep(own), ensure_ascii=False))]
         with TemporaryDirectory() as scratch:
             paths = []
             for name in TRACKED_FILES:
                 if is_file(self.root, name):
                     paths.append(Path(scratch, name))
-                    text = without_places(read_bytes(self.root, name).decode(), places)
-                    paths[-1].write_text(text, encoding="utf-8")
+                    text = read_bytes(self.root, name).decode()
+                    if name.endswith(".json"):  # in which a path has \u escapes
+                        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+                        places += PLACE.findall(text)
+                    paths[-1].write_text(without_places(text, places), encoding="utf-8")
             self.tracker.finish(without_places(answer, places), paths)
 
     def close(self) -> None:

@@ -38,28 +38,27 @@ class TensorBoard:
         note(f"TensorBoard: tensorboard --logdir {shlex.quote(str(self._folder))}")
         self._writers: dict[str, SummaryWriter] = {}
 
-    def begin(self, trial: TrackedRun, purge_step: int | None = None) -> bool:
-        """Opens the trial's writer; points from `purge_step` on that the run has are no longer shown."""
+    def begin(self, trial: TrackedRun) -> bool:
+        """Opens the trial's writer."""
         if trial.name in self._writers:
             return False
         is_new = not (self._folder / trial.name).exists()
         # Without a suffix of its own, a file is overwritten by one that is opened in the same second.
-        suffix, folder = f".{time.time_ns()}", str(self._folder / trial.name)
-        writer = SummaryWriter(folder, purge_step=purge_step, filename_suffix=suffix, flush_secs=1)
+        suffix = f".{time.time_ns()}"
+        writer = SummaryWriter(str(self._folder / trial.name), filename_suffix=suffix, flush_secs=1)
         self._writers[trial.name] = writer
         if is_new:
             writer.add_text("configuration", f"```\n{json.dumps(trial.config, indent=2)}\n```")
         return is_new
 
     def discard(self, trial: TrackedRun) -> None:
-        """Deletes the trial's points, and begins its run again.
+        """Deletes the trial's points.
 
-        Deleting is what every reader understands: `purge_step` hides them from a page that is open, as far as its
-        reader knows it (findings/tensorboard_purge_step_is_read_in_three_ways.sh).
+        `purge_step` would hide them for some readers only (findings/tensorboard_purge_step_is_read_in_three_ways.sh).
         """
-        self._writers.pop(trial.name).close()
-        shutil.rmtree(self._folder / trial.name)
-        self.begin(trial, purge_step=1)
+        if trial.name in self._writers:  # an attempt that failed may have closed it
+            self._writers.pop(trial.name).close()
+        shutil.rmtree(self._folder / trial.name, ignore_errors=True)
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:
         """Adds scalars."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.storage import expanded_path
 
 PROJECT_NAME = "multitask-sweeps"
 """Name of the project or experiment, unless the tracker's own variable says another."""
@@ -21,7 +22,7 @@ NAME_LETTERS = 250
 def tracker_folder() -> Path:
     """Returns where trackers keep files unless their own variables name a place;
     the same whichever folder a run starts in."""
-    folder = Path(DEFAULT_STORAGE).expanduser()
+    folder = expanded_path(DEFAULT_STORAGE)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

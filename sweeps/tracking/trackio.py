@@ -29,7 +29,8 @@ class Trackio:
 
     def discard(self, trial: TrackedRun) -> None:
         """Deletes the trial's run on this machine; on a Space or a server it stays, with the status `replaced`."""
-        self.end(trial, "replaced", {})
+        if trial.id in self._runs:  # an attempt that failed may have ended it
+            self.end(trial, "replaced", {})
         with contextlib.suppress(ValueError):  # the project is not on this machine
             for run in trackio.Api().runs(PROJECT_NAME):
                 if run.name == trial.id:

@@ -46,8 +46,9 @@ class Wandb:
 
     def discard(self, trial: TrackedRun) -> None:
         """Deletes the folders of a run that is offline. Any other stays, `(replaced)`: W&B's steps only rise."""
-        self._runs[trial.name].name = f"{trial.name} (replaced)"
-        self.end(trial, "interrupted", {})
+        if trial.name in self._runs:  # an attempt that failed may have ended it
+            self._runs[trial.name].name = f"{trial.name} (replaced)"
+            self.end(trial, "interrupted", {})
         self._delete_offline(trial)
 
     def log(self, trial: TrackedRun, step: int, values: Mapping[str, float]) -> None:

@@ -92,7 +92,7 @@ def write_bundle(
         (partial / NEEDS_FILE).write_text(NEEDS + needs, encoding="utf-8")
         card = bundle_card(selection, bundle, list(filter(is_hub_name, names)))
         (partial / CARD_FILE).write_text(card, encoding="utf-8")
-        whole = json.dumps(to_dict(read_selection(home)))
+        whole = json.dumps(to_dict(read_selection(home)), ensure_ascii=False)
         text = without_places(whole, [*selection.sweeps, *PLACE.findall(selection.command)])
         write_json(open_folder(partial), SELECTION_FILE, published(json.loads(text)))
         write_json(open_folder(partial), BUNDLE_FILE, published(to_dict(bundle)))

@@ -12,7 +12,7 @@ from mtlib.runtime.command_line import SUCCESS
 from mtlib.runtime.console import COMMAND_INDENT, show_lines
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import is_file, open_folder, split_location
-from results.records.files import PROJECT_FOLDER, present_folder
+from results.records.files import PROJECT_FOLDER
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, UNFINISHED
 from search_spaces.space import SearchSpace, grid_configs
@@ -91,7 +91,7 @@ def check_same(place: str, space: SearchSpace, encoder: str) -> None:
     found, wanted = (source_files(configs), source_files(grid_configs(space)))
     rule = f"{place} must learn from the same rows and models (or name another sweep with --name)"
     require(found == wanted, rule, f"a difference in {', '.join(sorted(found ^ wanted))}")
-    encoders = {present_folder(config.encoder.name, place) for config in configs}
+    encoders = {config.encoder.name for config in configs}
     rule = f"{place} must start from the same encoder (or name another sweep with --name)"
     require(encoders == {encoder}, rule, f"{encoder}, not {', '.join(sorted(encoders))}")
 

@@ -45,6 +45,7 @@ def test_one_line_shows_the_first_line_of_an_error_or_its_type() -> None:
     assert first_line(ValueError("Validation error for field 'size':\n    TypeError: no int\nmore")).endswith(
         ": TypeError: no int"
     )
+    assert first_line(RuntimeError("Error(s):\n\n  a size\n")) == "Error(s): a size"
     assert first_line(ValueError("ends in a colon:")) == "ends in a colon:"
     assert typed_line(ValueError("x must be 1, got 2\nmore")) == "x must be 1, got 2"
     assert typed_line(UnicodeError("bad")) == "UnicodeError: bad"

@@ -7,13 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtlib.demo.corpus import demo_folder
 from mtlib.runtime.storage import PatientHandler, open_folder
 from results.records.files import (
     check_output,
     check_version,
     find_sweep,
-    present_folder,
     read_json,
     read_parquet,
     write_json,
@@ -144,22 +142,6 @@ def test_a_sweep_is_found_by_its_path_or_its_name(tmp_path: Path, monkeypatch: p
         assert find_sweep(given) == given
     (tmp_path / "mine").mkdir()
     assert find_sweep("mine") == "mine"
-
-
-def test_the_demonstration_that_has_moved_with_its_storage_is_found_or_written_again(tmp_path: Path) -> None:
-    made = demo_folder(tmp_path / "before" / ".cache")
-    (tmp_path / "before").rename(tmp_path / "after")
-    for storage in ("after", "alone"):  # a sweep alone may have been copied
-        found = [Path(present_folder(str(folder), tmp_path / storage / "sweep")) for folder in made]
-        assert found == [tmp_path / storage / folder.relative_to(tmp_path / "before") for folder in made]
-        assert all(any(folder.iterdir()) for folder in found)
-
-
-def test_what_is_there_or_no_demonstration_is_where_it_was_recorded(tmp_path: Path) -> None:
-    there, sweep = demo_folder(tmp_path / "before" / ".cache"), tmp_path / "after" / "sweep"
-    gone = [f"{tmp_path}/{place}/encoder" for place in ("x", ".cache/x", ".cache/demo-0123456789ab")]
-    for recorded in (*map(str, there), "bert-base-uncased", *gone):
-        assert present_folder(recorded, sweep) == recorded
 
 
 def test_a_file_of_another_version_names_what_to_do_about_it() -> None:

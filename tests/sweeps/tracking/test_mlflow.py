@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
@@ -89,12 +90,16 @@ def test_run_whose_beginning_failed_in_between_gets_its_parameters(
 
 
 def test_metrics_keep_their_values_and_a_run_that_was_taken_back_is_not_shown(
-    client: MlflowClient, tmp_path: Path
+    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracker, trial = MLflow(tracked_sweep(tmp_path), print), tracked_trial()
     assert tracker.begin(trial)
     tracker.log(trial, 90, VALUES)
-    tracker.discard(trial)
+    with monkeypatch.context() as down:
+        down.setattr(MlflowClient, "delete_run", Mock(side_effect=OSError("server is down")))
+        with pytest.raises(OSError, match="down"):
+            tracker.discard(trial)
+    tracker.discard(trial)  # as the process tries again
     again = replace(trial, id=f"{trial.id}-2")
     assert tracker.begin(again)
     odd = {"a/b": 1.0, "a b": 2.0, "a*b": 3.0, "a[b": 4.0, "a]b": 5.0, "m" * 300: 6.0}

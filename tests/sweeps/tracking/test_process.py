@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from mtlib.runtime.storage import open_folder
+from results.records.files import write_json
 from results.records.trials import write_sweep
 from sweeps.search.trial import Trial, make_trial
 from sweeps.tracking import process
@@ -182,12 +184,15 @@ def test_no_place_of_this_machine_and_no_key_is_sent(
     tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    command = "python sweeps/run.py --data '/srv/of ada/data' --encoder /home/ada/enc --storage s3://k:secret@b/sweeps"
-    write_sweep(tmp_path, {"command": command, "data": {"folder": "/srv/of ada/data"}})
+    command = "python sweeps/run.py --data '/srv/of ädä/data' --encoder /home/ada/enc --storage s3://k:secret@b/sweeps"
+    write_sweep(tmp_path, {"command": command, "data": {"folder": "/srv/of ädä/data"}})
     page = f"<pre>{command} --resume {tmp_path}</pre> and/or </pre> /home/ada/my sweeps /home/adam gs://k@b …/ada/enc"
     (tmp_path / "report.html").write_text(page)
+    write_json(open_folder(tmp_path), "selection.json", {"sweeps": {"/srv/ädä/other": "a"}, "command": command})
     tracked = Tracked(tmp_path, recorder)
     assert tracked.process.handle({"kind": "finish", "answer": f"Go on: --resume {tmp_path}"})
     sent = "python sweeps/run.py --data 'data' --encoder enc --storage sweeps"
     rest = f"--resume {tmp_path.name}</pre> and/or </pre> ~/my sweeps /home/adam gs://b enc"
-    assert recorder.calls == [("finish", f"Go on: --resume {tmp_path.name}", {"report.html": f"<pre>{sent} {rest}"})]
+    ((_, answer, files),) = recorder.calls
+    assert (answer, files["report.html"]) == (f"Go on: --resume {tmp_path.name}", f"<pre>{sent} {rest}")
+    assert "/srv" not in files["selection.json"]
