@@ -23,7 +23,7 @@ from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 
 NUM_COMPARED = 2_000
-"""Texts that both tokenizers read: enough to meet what one text of a thousand has, and read in a tenth of a second."""
+"""Texts that both tokenizers read: enough to meet what one text of a thousand has."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,11 +64,12 @@ def fit_tokenizers(
     for name, encoder in encoders.items():
         recorded = None if begun is None else sweep_tokenizer(begun, name)
         if recorded is None:
-            chosen, difference = choose_tokenizer(encoder, sample)
+            chosen, read, difference = choose_tokenizer(encoder, sample)
             lines.extend(difference)
         else:
             chosen = with_file_tokenizer(encoder) if recorded.source == TOKENIZER_FILE else encoder
-        tokens = hash_of([json.dumps(dataclasses.astuple(read_sample(chosen, sample)))])
+            read = read_sample(chosen, sample)
+        tokens = hash_of([json.dumps(dataclasses.astuple(read))])
         rule = f"the tokens of {name} must be what they were when the sweep began"
         why = f"others: its {TOKENIZER_FILE}, or the version of transformers or tokenizers, has changed"
         require(recorded is None or recorded.tokens in (None, tokens), rule, why)
@@ -76,14 +77,19 @@ def fit_tokenizers(
     return dataclasses.replace(inputs, tokenizers=records), fitted, lines
 
 
-def choose_tokenizer(encoder: PretrainedEncoder, sample: TextSample) -> tuple[PretrainedEncoder, list[str]]:
-    """Returns an encoder with the tokenizer of a new sweep, and a line if that is not what `AutoTokenizer` makes."""
+def choose_tokenizer(
+    encoder: PretrainedEncoder, sample: TextSample
+) -> tuple[PretrainedEncoder, SampledTokens, list[str]]:
+    """Returns an encoder with the tokenizer of a new sweep, what that makes of a sample, and a line if it is not what
+    `AutoTokenizer` makes."""
+    auto = read_sample(encoder, sample)
     if encoder.tokenizer_json is None:
-        return encoder, []
-    described = with_file_tokenizer(encoder)
-    auto, file = read_sample(encoder, sample), read_sample(described, sample)
-    # Where nothing differs `AutoTokenizer` stays, and with it all fingerprints of tokens that were trained on before.
-    return (encoder, []) if auto == file else (described, [describe_difference(encoder, auto, file)])
+        return encoder, auto, []
+    by_file = with_file_tokenizer(encoder)
+    file = read_sample(by_file, sample)
+    if auto == file:  # `AutoTokenizer` stays, and with it all fingerprints of tokens that were trained on before
+        return encoder, auto, []
+    return by_file, file, [describe_difference(encoder, auto, file)]
 
 
 def sample_texts(tables: Iterable[Table]) -> TextSample:
