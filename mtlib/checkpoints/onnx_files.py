@@ -38,7 +38,7 @@ PRODUCTS = ("MatMul", "Gemm")
 """ONNX's operators of matrix products."""
 
 Arrays = dict[str, Tensor]
-"""By name those of `INPUT_NAMES` for each input of some rows, one input after the other."""
+"""Arrays of some rows by the names of inputs; the names of a second input end in `_2`."""
 
 
 class TaskLogits(nn.Module):
@@ -121,7 +121,7 @@ def describe_task(config: TrialConfig, task: str) -> dict[str, Any]:
         "task": task,
         "title": definition.title,
         "kind": definition.kind,
-        "labels": list(definition.class_names) * (not definition.is_regression),
+        "labels": [] if definition.is_regression else list(definition.class_names),
         "label_range": list(definition.label_range),
         "link": definition.kind_entry.link,
         "metric": definition.metric,
@@ -145,7 +145,7 @@ def import_onnx_runtime() -> Any:
 def arrays_of(batch: Batch) -> Arrays:
     """Returns the arrays of all inputs of a batch."""
     return {
-        f"{name}{f'_{number}' * (number > 1)}": getattr(inputs, name)
+        name if number == 1 else f"{name}_{number}": getattr(inputs, name)
         for number, inputs in enumerate(batch.inputs, start=1)
         for name in INPUT_NAMES
     }

@@ -12,25 +12,27 @@ from mtlib.runtime.checksum import hash_of
 PATH_KEYS = re.compile(r"(.*\.)?(encoder\.(name|start_from)|files\.(train|dev|test)|sources\.[^.]+\.path)")
 """Dotted keys of a configuration whose values may be paths. No other value is touched: a label may be `/sports`."""
 OWN_PLACE = re.compile(r"[/~]|.*://|(.*/)?\.\.(/|$)")
-"""Begins a place of this machine or account: an absolute path, one through `~` or `..`, or a URI."""
+"""Matches the beginning of an absolute path, of a path through `~` or `..`, or of a URI."""
+ROOT = r"(?:[a-z0-9]+:/|~)?/"
 PLACE = re.compile(
-    "|".join(
-        rf"(?<=[{before}])(?:[a-z0-9]+:/|~)?/[^{end}\\]*/[^{end}\\]+"
-        for before, end in (('"', '"'), ("'", "'"), (r"\s=,", r"\s=,()<>\"'"))
-    )
+    rf"""(?<="){ROOT}[^"\\]*/[^"\\]+|(?<='){ROOT}[^'\\]*/[^'\\]+|(?<=[\s=,]){ROOT}[^\s=,()<>"'\\]*/[^\s=,()<>"'\\]+"""
 )
-"""A path or URI in JSON or a command. One folder of the root is none, since HTML is full of `/a`."""
+"""Finds paths and URIs in JSON or a command: in double quotes, in single quotes, or after a blank, `=` or a comma.
+
+`/a` alone is not found: HTML is full of `</a>`.
+"""
 PRIVATE = re.compile(r"(?<=://)[^\s/@\"'<>]+@|…/([^/\s<>]+/)+")
 """User, password or keys in a URI; folders of a path that a table shows the end of."""
 
 
 def public_name(place: str) -> str:
-    """Returns the last part of a path or URI, of a trial's folder `SWEEP/trials/TRIAL`.
+    """Returns the last part of a path or URI.
 
-    What names no place of this machine stays: a name on the Hugging Face hub, a path within the data folder. So do all
-    parts from one with `{split}` on, without which a source is invalid.
+    Two places keep more: the folder of a trial is `SWEEP/trials/TRIAL`, and a source keeps all parts from the one with
+    `{split}` on, without which it is invalid. A name on the Hugging Face hub and a path within the data folder name
+    nothing of this machine, and stay.
     """
-    prefix = HUB_PREFIX * place.startswith(HUB_PREFIX)
+    prefix = HUB_PREFIX if place.startswith(HUB_PREFIX) else ""
     path = place.removeprefix(prefix)
     if not OWN_PLACE.match(path):
         return place

@@ -11,8 +11,8 @@ from mtlib.stages.active_weights import KEY_PREFIX
 class TaskParts(nn.Module):
     """A module or a parameter for each task, found by the task's name.
 
-    Its weights have the task's name too. Torch makes an attribute of it, so a task that is called like one that every
-    module has, such as `type` or `train`, has `task-type` there.
+    Torch makes an attribute of each part's name. A task named like an attribute of `nn.Module`, such as `type` or
+    `train`, is therefore stored as `task-type`; any other has its own name, in weights too.
 
     Args:
         parts: by task.

@@ -45,7 +45,7 @@ class Candidate:
     has_weights: bool = True
     """Whether the weights of this epoch were kept, so that it can predict new text."""
     origin: tuple[str, ...] = ()
-    """What its trial has in common with the same trial in copies of the sweep's folder alone."""
+    """Identifies its trial across copies of the sweep's folder: name and creation of the sweep, trial, start."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """Returns the place of each sweep of a selection, by which it is named.
+    """Returns the place of each sweep of a selection by its name there.
 
     Where the folder of an older selection has moved, its first sweep is at `home`, the folder's present place: it was
     written there, unless --output named another folder.

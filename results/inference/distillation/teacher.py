@@ -72,7 +72,7 @@ def teach(task: Task, role: TaughtRole, lesson: Lesson, source: ModelSource, hom
         key = hash_of([[called, lesson.rows.key]])
         return home / TEACHERS_FOLDER / f"{task.name}-{role}-{key[:12]}.parquet"
 
-    older = file_of(str(home))  # which must be found as long as the sweep is where it was
+    older = file_of(str(home))  # files of earlier versions have the sweep's path in their hash
     taught = Taught(task=task, path=older if older.exists() else file_of(OWN_SWEEP), role=role)
     num_rows = counted(len(lesson.rows.ids), "row")
 
