@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from mtlib.checkpoints.export import ExportedModel, build_model
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
+from mtlib.data.token_cache import SIDES
 from mtlib.model.encoder import quiet_transformers
 from mtlib.model.multitask import MultiTaskModel, pooled
 from mtlib.model.repeated_words import table_of_texts, text_batch
@@ -126,6 +127,7 @@ def describe_task(config: TrialConfig, task: str) -> dict[str, Any]:
         "link": definition.kind_entry.link,
         "metric": definition.metric,
         "lower_is_better": definition.metric_entry.lower_is_better,
+        "inputs": [[definition.text_columns[side] for side in sides] for sides in SIDES[settings.encoding]],
         "prefix": settings.prefix,
         "max_length": config.encoder.max_length,
     }

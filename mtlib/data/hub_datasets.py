@@ -64,8 +64,10 @@ def check_access_token() -> None:
     """Raises ValueError if the hub's access token cannot be sent: a header of a request takes ASCII alone."""
     from huggingface_hub import get_token
 
-    is_ascii = (get_token() or "").isascii()
-    require(is_ascii, "the hub's access token (HF_TOKEN, or as `hf auth login` stored it) must be ASCII", "another")
+    token = get_token() or ""
+    wrong = next((at for at, letter in enumerate(token, 1) if not letter.isascii()), None)
+    rule = "the hub's access token (HF_TOKEN, or as `hf auth login` stored it) must be ASCII"
+    require(wrong is None, rule, f"another character at place {wrong}")
 
 
 def load_split(path: str, split: str) -> "Dataset":

@@ -84,6 +84,7 @@ def test_logits_in_another_runtime_are_those_of_the_model(
     weights = onnx.load(small).graph.initializer
     assert not [item.name for item in weights if item.data_type == onnx.TensorProto.FLOAT and len(item.dims) > 1]
     facts = json.loads((folder / "onnx" / "sts.json").read_text())
+    assert len(facts["inputs"]) == sum(name.startswith("input_ids") for name in given)
     for session in sessions.values():
         metadata = session.get_modelmeta().custom_metadata_map
         for name, fact in facts.items():
