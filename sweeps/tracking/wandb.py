@@ -91,6 +91,7 @@ class Wandb:
                 console="off",
                 disable_code=True,
                 disable_git=True,
+                host="",  # else the name of this machine is a field of each run
                 x_disable_machine_info=True,
                 x_disable_meta=True,
                 x_disable_stats=True,

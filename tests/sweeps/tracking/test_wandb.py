@@ -79,7 +79,7 @@ def test_two_runs_are_open_together_and_one_that_is_continued_is_kept_once(folde
     assert [row["_step"] for row in history(folder, other.id)] == ["15"]
     run = next(record.run for record in records(folder, trial.id) if record.WhichOneof("record_type") == "run")
     assert (run.run_id, run.display_name, run.run_group) == (trial.id, "0003-r0", "mine")
-    assert (run.project, run.job_type) == ("of-my-own", "configuration 0003")
+    assert (run.project, run.job_type, run.host) == ("of-my-own", "configuration 0003", "")
     config = {item.key: item.value_json for item in run.config.update}
     assert (config["smart.weight"], config["seed"]) == ("0.3", "7")
     summary = {
