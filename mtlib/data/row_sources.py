@@ -15,7 +15,7 @@ from mtlib.config.task_file import TASK_FILE, check_suffixes
 from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_file, short_name
 from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
-from mtlib.data.hub_datasets import read_hub_data
+from mtlib.data.hub_datasets import read_hub_data, split_hub_path
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
 from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
@@ -99,8 +99,10 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
         hint = describe_folder(Path(far[0]).parent)
         raise ValueError(f"files outside the data folder must be there, got no {missing}; {hint}")
     for source in sources:
-        if not is_hub(source):
-            files_of(source, folder)
+        if is_hub(source):
+            check_splits_differ(source.task)
+            continue
+        files_of(source, folder)
         if source.split == "train" and is_own(source):
             check_apart_from_train(source, folder)
 
@@ -117,6 +119,14 @@ def check_apart_from_train(source: RowSource, folder: Path) -> None:
             rule = f"{key_of(own)} must name other files than train{', or be a share of it' if split == 'dev' else ''}"
             twin = f"{trained.get(file_id(path))} of {', '.join(source.paths)}"
             require(file_id(path) not in trained, rule, f"{path}, which is {twin}")
+
+
+def check_splits_differ(task: Task) -> None:
+    """Raises ValueError if train and dev of a task are one split of one Hugging Face data set."""
+    if task.files is not None and not task.files.dev_share:
+        train, dev = (split_hub_path(task.files.paths(split)[0], split) for split in ("train", "dev"))
+        rule = f"tasks.{task.name}.dev must name another split than train, or be a share of it"
+        require(train != dev, rule, f"{dev[1]} of {dev[0]} for both")
 
 
 def file_split(source: RowSource) -> str:

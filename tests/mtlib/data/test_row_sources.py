@@ -15,6 +15,7 @@ from mtlib.data.row_sources import (
     HoldOut,
     RowSource,
     check_files,
+    check_splits_differ,
     files_of,
     read_all_rows,
     read_tables,
@@ -208,3 +209,14 @@ def test_unlabelled_rows_need_no_label_column(tmp_path: Path, own: RowSource) ->
 def test_a_parquet_file_is_read_like_any_other(tmp_path: Path, own: RowSource) -> None:
     pd.read_csv(tmp_path / "own.csv").to_parquet(tmp_path / "own.parquet")
     assert rows_of(read(dataclasses.replace(own, paths=("own.parquet",)), tmp_path)) == rows_of(read(own, tmp_path))
+
+
+@pytest.mark.parametrize("dev", ["hf:///ds:train", "hf:///ds#en:train"])
+@pytest.mark.parametrize("train", ["hf:///ds", "hf:///ds:train", "hf:///ds#en"])
+def test_one_split_of_a_data_set_is_not_train_and_dev(train: str, dev: str) -> None:
+    task = dataclasses.replace(TASKS["sst"], files=TaskFiles(train=train, dev=dev))
+    if ("#" in train) != ("#" in dev):
+        check_splits_differ(task)  # another configuration has other rows
+    else:
+        assert "tasks.sst.dev must name another split than train" in one_line_error(check_splits_differ, task)
+    check_splits_differ(dataclasses.replace(task, files=TaskFiles(train=train, dev=0.1)))

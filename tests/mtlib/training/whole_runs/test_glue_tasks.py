@@ -142,8 +142,9 @@ def test_files_and_the_data_set_give_a_label_the_same_number(name: str, tmp_path
         datasets.Dataset.from_dict({**rows, task.label_column: list(cells)}).to_csv(tmp_path / file)
     data = datasets.Dataset.from_dict({**rows, task.label_column: list(range(len(cells)))})
     names = datasets.ClassLabel(names=list(cells.values()))
-    data.cast_column(task.label_column, names).save_to_disk(tmp_path / "saved")
-    for train, dev in (("train.csv", "dev.csv"), ("hf://saved", "hf://saved:train")):
+    named = data.cast_column(task.label_column, names)
+    datasets.DatasetDict(train=named, dev=named).save_to_disk(tmp_path / "saved")
+    for train, dev in (("train.csv", "dev.csv"), ("hf://saved", "hf://saved:dev")):
         own = dataclasses.replace(task, files=TaskFiles(train=train, dev=dev))
         table = read_data(config_of({name: own}), tmp_path)[name, "train"]
         assert table.labels.tolist() == list(range(len(cells))), train
