@@ -75,12 +75,13 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     trials = find_trials(members, task, source)
     find_encoders([config for _, config in trials], source)
     device = choose_device(source.device)
+    infos = {sweep: read_sweep(source.places[sweep]) for sweep in {member.sweep for member in members}}
     models = []
     for member, (record, config) in zip(members, trials, strict=True):
         place = source.places[member.sweep]
         name = describe_candidate(member)
         weights = read_trial_weights(open_folder(place), record, member.epoch)
-        tokenizer = sweep_tokenizer(read_sweep(place), config.encoder.name)
+        tokenizer = sweep_tokenizer(infos[member.sweep], config.encoder.name)
         wanted = source.encoder or config.encoder.name, tokenizer.source
         if wanted not in source.loaded:
             source.loaded[wanted] = find_encoder(*wanted)
