@@ -46,7 +46,7 @@ class PretrainedEncoder:
     tokenizer_source: str = AUTO_TOKENIZER
     """What made it: `AutoTokenizer`, or `tokenizer.json` itself."""
     tokenizer_json: str | None = None
-    """The content of the encoder's `tokenizer.json`; None where there is none."""
+    """The content of the encoder's `tokenizer.json`; None where there is none, or where `tokenizer` was made of it."""
     fingerprint: str
     """SHA-256 of configuration and weights."""
     max_length: int
@@ -206,7 +206,11 @@ def with_file_tokenizer(pretrained: PretrainedEncoder) -> PretrainedEncoder:
         reads_last = is_read_last(tokenizer)
     check_tokens(name, getattr(pretrained.config, "vocab_size", sys.maxsize), tokenizer)
     return dataclasses.replace(
-        pretrained, tokenizer=tokenizer, tokenizer_source=TOKENIZER_FILE, is_read_last=reads_last
+        pretrained,
+        tokenizer=tokenizer,
+        tokenizer_source=TOKENIZER_FILE,
+        tokenizer_json=None,  # up to 16 MB, which nothing reads again
+        is_read_last=reads_last,
     )
 
 
