@@ -98,14 +98,14 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, float]:
     right, better = simulate_models(design, stream)
     means, one = means_of(right), np.eye(design.num_configurations)
     to_base = one[1:] - one[0]
-    margins, estimates = margins_control(means, to_base), contrasts(means, to_base).estimates
+    margins, estimates = margins_control(means, to_base).widths, contrasts(means, to_base).estimates
     precision = precision_of(means, to_base, margins)
     raised = means_of(np.concatenate([right[:-1], better[None]]))
     missed = contrasts(raised, to_base).estimates[-1] - TRUE_DIFFERENCE
     return (
         not confidence_set(means).is_left.all(),
         bool((np.abs(estimates) > margins).any()),
-        bool(abs(missed) <= margins_control(raised, to_base)[-1]),
+        bool(abs(missed) <= margins_control(raised, to_base).widths[-1]),
         float(estimates[-1] + precision.detectable(design.num_replicates) > margins[-1]) if precision else np.nan,
     )
 

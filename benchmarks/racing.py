@@ -143,7 +143,7 @@ def look_everywhere(models: ModelScores, num_rounds: int, declared: int) -> tupl
         estimates = np.abs(contrasts(means, to_base).estimates)
         for place, look in ((0, None), (2, Look(num_rounds=number, declared=declared))):
             wrong[place] |= not confidence_set(means, look=look).is_left.all()
-            wrong[place + 1] |= bool((estimates > margins_control(means, to_base, look=look)).any())
+            wrong[place + 1] |= bool((estimates > margins_control(means, to_base, look=look).widths).any())
     return bool(wrong[0]), bool(wrong[1]), bool(wrong[2]), bool(wrong[3])
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from mtlib.runtime.command_line import counted
@@ -12,8 +13,9 @@ from results.answers.next_commands import resume_command
 from results.answers.race_words import race_answer
 from results.answers.ranking_table import searched_values, why_unknown
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
-from results.stats.effects.searched_keys import NO_VALUE
+from results.stats.effects.searched_keys import NO_VALUE, SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.stats.error_spending import ERROR
 from results.stats.power import MAX_REPLICATES
 from results.stats.ranking import RankedConfiguration, searched_names
 from results.stats.texts import capitalized, named, value_text
@@ -77,11 +79,16 @@ def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], differen
                 f"The effect of {first} depends on {second} (p {p_text(pair.p_value)}): read the ranking for each "
                 "combination. The differences below are means over the other key."
             )
-    answers = list(key_answers(effects, column))
-    yield from (words for _, words in answers)
+    found = key_paragraphs(effects, column)
+    for own in found:
+        of_task = effects.columns.get(own.key.task)  # a key of one task is asked about for that task
+        if of_task is not None and of_task is not column and of_task.is_known:
+            found_there = [one.words for one in key_paragraphs(effects, of_task) if one.key == own.key]
+            yield from (f"{of_task.title}: {words}" for words in found_there)
+        yield own.words
     if effects.race.decisions and difference is None:
         return  # which says what more replicates would show
-    more = what_more_shows(effects, column, records, [answer for answer, _ in answers if answer], difference)
+    more = what_more_shows(effects, column, records, [own.answer for own in found if own.answer], difference)
     if more:
         yield more
 
@@ -90,22 +97,38 @@ def task_answers(effects: SweepEffects) -> Iterator[str]:
     """Yields a paragraph for each task, where configurations were trained on different tasks."""
     yield f"{capitalized(effects.why_none)}. The effects on each task:"
     for column in effects.compared:
-        words = [own for _, own in key_answers(effects, column)]
+        words = [own.words for own in key_paragraphs(effects, column)]
         reason = f"not known: {why_uncertain(effects, column)}."
         yield f"{column.title}: {' '.join(words) if column.is_known else reason}"
     if effects.search == "grid" and not all(column.is_known for column in effects.compared):
         yield f"For an answer:\n{COMMAND_INDENT}{resume_command(effects.path)} --replicates {MORE_REPLICATES}"
 
 
-def key_answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[tuple[KeyAnswer | None, str]]:
-    """Yields the facts of each key with listed values, None of one with a range,
-    and what it does to one score in words."""
+@dataclass(frozen=True, kw_only=True)
+class KeyParagraph:
+    """What one key does to one score."""
+
+    key: SearchedKey
+    answer: KeyAnswer | None
+    """Facts about listed values; None of a range."""
+    words: str
+    is_decided: bool
+    """Whether it says which value to take, or to keep because every other one is worse."""
+
+
+def key_paragraphs(effects: SweepEffects, column: ColumnEffects) -> list[KeyParagraph]:
+    """Returns what each key does to one score, decided ones first."""
+    found = []
     for key in effects.keys:
         if key.name in column.curves:
-            yield None, range_words(key, column.curves[key.name], column)
+            curve = column.curves[key.name]
+            words, is_decided = range_words(key, curve, column), curve.p_value < ERROR
+            found.append(KeyParagraph(key=key, answer=None, words=words, is_decided=is_decided))
         elif key.name in column.values:
-            answer = key_answer(key, column.values[key.name], column.trends.get(key.name))
-            yield answer, " ".join(value_words(answer, column))
+            answer = key_answer(column.key_of(key), column.values[key.name], column.trends.get(key.name))
+            words = " ".join(value_words(answer, column))
+            found.append(KeyParagraph(key=key, answer=answer, words=words, is_decided=answer.is_decided))
+    return sorted(found, key=lambda own: not own.is_decided)
 
 
 def what_more_shows(
@@ -147,7 +170,8 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
     for key in effects.keys:
         same = [value_text(value.value) for value in column.values.get(key.name, ()) if value.is_same]
         if same:
-            lines.append(f"{key.name}: {', '.join(same)} trained the same as {value_text(key.base)}.")
+            base = value_text(column.key_of(key).base)
+            lines.append(f"{key.name}: {', '.join(same)} trained the same as {base}.")
     lines.append(f"Not known: {why_uncertain(effects, column)}.")
     if is_open(effects):
         lines.append("Some trials have not ended.")
@@ -204,7 +228,7 @@ def training_line(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iter
     finished = [record for record in records if record.status in COMPLETED and record.best_epoch]
     if not finished:
         return
-    bases = ", ".join(f"{key.name} {value_text(key.base)}" for key in effects.keys if key.base is not NO_VALUE)
+    bases = ", ".join(text for key in effects.keys if (text := base_text(key)))
     base = f"; base: {bases}" if bases else ""
     steps, epochs = (sorted({getattr(own, name) for own in finished}) for name in ("steps", "epochs"))
     sizes = sorted({batch_text(own) for own in finished})
@@ -214,6 +238,13 @@ def training_line(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iter
     improving = f" {late} of {all_of_them} were still improving when they ended: longer training may differ."
     how = f"{range_text(steps, 'step')} in {range_text(epochs, 'epoch')}"
     yield f"Trained {how}{size}{base}.{improving if 2 * late > len(several) else ''}"
+
+
+def base_text(key: SearchedKey) -> str:
+    """E.g. `smart.weight 0`, or `smart.weight 0.5 (not trained)`; empty where the base has no single value."""
+    if key.base is not NO_VALUE:
+        return f"{key.name} {value_text(key.base)}"
+    return "" if key.own_base is NO_VALUE else f"{key.name} {value_text(key.own_base)} (not trained)"
 
 
 def range_text(numbers: Sequence[int], what: str) -> str:
@@ -240,10 +271,12 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
     elif difference is not None and (main is None or not any(main.precisions.values())):
         yield f"How many replicates would find a difference of {difference:.3g} cannot be said from these trials."
     for key in effects.keys:
-        if key.range is None and key.values and key.base_title == "first value":
+        if key.range is None and key.values and key.base is NO_VALUE:
             own = "" if key.own_base is NO_VALUE else f", {value_text(key.own_base)},"
-            what = f"The base value of {key.name}{own} is not among the values compared"
-            yield f"{what}: differences are from the first value, {value_text(key.base)}."
+            yield (
+                f"The base value of {key.name}{own} is not among the values compared: differences are from the "
+                f"{key.base_title}, and their intervals allow for its having been picked (all pairs)."
+            )
     if effects.num_dropped and not is_grid:
         yield "Only trainings that all configurations have count above; the best were trained again for the ranking."
     elif effects.num_dropped:

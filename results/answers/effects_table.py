@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -21,6 +22,12 @@ COLUMNS: dict[str, Any] = {
     "mean": "float64",
     "difference": "float64",
     "standard_error": "float64",
+    "training_error": "float64",
+    "example_error": "float64",
+    "fixed_error": "float64",
+    "degrees": "float64",
+    "training_factor": "float64",
+    "example_factor": "float64",
     "low": "float64",
     "high": "float64",
     "decided_at": "Int64",
@@ -41,7 +48,8 @@ def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[s
     for key in effects.keys:
         for value in column.values.get(key.name, ()):
             cells = value_cells(value, column)
-            yield {"key": key.name, "task": column.task, "is_base": value.value == key.base, **cells}
+            is_base = value.value == column.key_of(key).base
+            yield {"key": key.name, "task": column.task, "is_base": is_base, **cells}
         if key.name in column.curves:
             yield from curve_points(column.curves[key.name], column)
 
@@ -55,6 +63,7 @@ def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
         "mean": column.value_of(effect.mean),
         "difference": None if effect.difference is None else column.value_of(effect.difference),
         "standard_error": effect.error,
+        **({} if effect.parts is None else asdict(effect.parts)),
         "low": low,
         "high": high,
         "decided_at": effect.decided_at,
@@ -75,6 +84,12 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
             "mean": column.value_of(mean),
             "difference": difference,
             "standard_error": error,
+            "training_error": error,
+            "example_error": 0.0,
+            "fixed_error": 0.0,
+            "degrees": curve.degrees,
+            "training_factor": width / error if error else None,
+            "example_factor": 0.0,
             "low": difference - width,
             "high": difference + width,
             "decided_at": None,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from results.stats.effects.key_effects import Trend, ValueEffect
-from results.stats.effects.searched_keys import SearchedKey, is_numeric
+from results.stats.effects.searched_keys import SearchedKey, in_value_order, is_numeric
 from results.stats.power import Precision
 
 MOST_WORTH = 10
@@ -34,7 +34,8 @@ class KeyAnswer:
 
     key: SearchedKey
     chosen: Any
-    """The value to use: the base, unless another one is better."""
+    """The value to use: the base, unless another one is better. A base that was picked by its mean is to be used only
+    where nothing is undecided."""
     better: tuple[ValueEffect, ...]
     """Significantly better values, the best first."""
     worse: tuple[ValueEffect, ...]
@@ -48,8 +49,13 @@ class KeyAnswer:
     trend: Trend | None
     """A significant trend, where no single difference shows it."""
     edge: str = ""
-    """Whether another value than the base is the one to use, and the `largest` or `smallest` of three numbers or more:
-    one beyond it may be better. Nothing is beyond 0."""
+    """Where another value than the configured one is the one to use: whether it is the `largest` or `smallest` of three
+    numbers or more; one beyond it may be better. Nothing is beyond 0."""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a value is shown to be better than the base, or every other one to be worse."""
+        return bool(self.better or not self.undecided or (self.trend and self.trend.is_better))
 
     @property
     def is_kept(self) -> bool:
@@ -66,7 +72,9 @@ class KeyAnswer:
 
 def key_answer(key: SearchedKey, values: Sequence[ValueEffect], trend: Trend | None) -> KeyAnswer:
     """Returns the facts from the differences of a key's values and the trend over them."""
-    found = [value for value in values if value.difference is not None]
+    by_value = {own.value: own for own in values}
+    values = [by_value[value] for value in in_value_order(by_value)]
+    found = [own for own in values if own.difference is not None]
     others = sorted((value for value in found if not value.is_same), key=lambda own: -(own.difference or 0.0))
     better = [value for value in others if value.is_significant and (value.difference or 0.0) > 0]
     worse = [value for value in others if value.is_significant and (value.difference or 0.0) < 0]
@@ -78,16 +86,18 @@ def key_answer(key: SearchedKey, values: Sequence[ValueEffect], trend: Trend | N
     elif own_trend is not None and own_trend.is_better:
         reaches = [value for value in others if is_beyond(value.value, own_trend)]
         chosen = reaches[0].value
+    undecided = [value for value in others if not value.is_significant]
+    is_advised = chosen != key.base or (key.is_picked and not undecided)
     return KeyAnswer(
         key=key,
         chosen=chosen,
         better=tuple(better),
         worse=tuple(reversed(worse)),
-        undecided=tuple(value for value in others if not value.is_significant),
+        undecided=tuple(undecided),
         same=tuple(value for value in found if value.is_same),
         not_compared=tuple(value for value in values if value.difference is None and value.value != key.base),
         trend=own_trend,
-        edge="" if chosen == key.base else edge_of(chosen, [value.value for value in values]),
+        edge=edge_of(chosen, list(by_value)) if is_advised else "",
     )
 
 
@@ -105,12 +115,17 @@ def is_beyond(value: float, trend: Trend) -> bool:
 
 
 def largest_undecided(answer: KeyAnswer) -> ValueEffect | None:
-    """Returns the undecided value with the largest difference, which more replicates may decide; None where one is
-    better, or the trend shows at least as much."""
+    """Returns the undecided value that more replicates are to decide; None where one is better, or the trend shows at
+    least as much.
+
+    It is the one with the largest difference from the base; from a base that was picked by its mean the next best.
+    """
     trend = answer.trend
     if not answer.is_kept:
         return None
     found = [value for value in answer.undecided if value.interval is not None]
+    if answer.key.is_picked:
+        return found[0] if found else None  # the next best: that one decides which is the best
     if trend is not None:
         found = [value for value in found if not is_beyond(value.value, trend)]
     return max(found, key=lambda value: abs(value.difference or 0.0), default=None)

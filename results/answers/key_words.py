@@ -10,7 +10,7 @@ from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects
 from results.stats.power import MAX_REPLICATES
 from results.stats.resampling import CONFIDENCE
-from results.stats.texts import short_numbers, value_text
+from results.stats.texts import named, short_numbers, value_text
 
 
 def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
@@ -51,6 +51,8 @@ def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
         since = f", decided after {best.decided_at}" if is_earlier else ""
         difference = f"{amount(best.difference or 0.0)} {column.title} ({bounds(best)}; {sure}{since})"
         return f"Take {key} {value_text(best.value)}: it is better than {base} by {difference}."
+    if answer.key.is_picked:
+        return best_mean_sentence(answer, column, sure)
     direction = "" if trend is None else "higher" if trend.is_upward else "lower"
     if trend is not None and trend.is_better:
         return (
@@ -64,6 +66,19 @@ def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
     which = "no value compared" if answer.not_compared else "no value tried"
     most = f"{which} is better by more than {amount(answer.bound)} {column.title} ({sure})"
     return f"Keep {key} {base}: {most}.{falls}"
+
+
+def best_mean_sentence(answer: KeyAnswer, column: ColumnEffects, sure: str) -> str:
+    """Returns whether the value with the best mean is shown to be the best, where the base value was not trained."""
+    key, best = answer.key.name, value_text(answer.key.base)
+    if not answer.undecided:
+        return f"Take {key} {best}: every other value is worse {column.title} ({sure})."
+    nearest = [
+        f"by {amount(own.difference or 0.0)} than {value_text(own.value)} "
+        f"({' to '.join(f'{-bound:+.3f}'.replace('0.', '.', 1) for bound in reversed(own.interval or ()))})"
+        for own in answer.undecided
+    ]
+    return f"Not decided: {key} {best} has the best mean {column.title}, better {named(nearest)} ({sure})."
 
 
 def differences_text(values: Sequence[ValueEffect], what: str) -> str:

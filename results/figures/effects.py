@@ -35,15 +35,21 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
     return figure_of(
         name=f"effects-{file_part(key.name)}",
         title=f"Effect of {key.name}",
-        caption=f"Paired differences in score from {key.name} {value_text(key.base)}, the {key.base_title}. Intervals "
-        "are 95 %, hold for all values of the key at once and however often you look, and include the variance of "
-        "training and of the dev examples. Intervals that exclude 0 are coloured, others are grey; a value without one "
-        "was not trained often enough.",
+        caption=f"Paired differences in score from {base_words(key)}. Intervals are 95 %, hold for all values of the "
+        "key at once and however often you look, and include the variance of training and of the dev examples. "
+        "Intervals that exclude 0 are coloured, others are grey; a value without one was not trained often enough.",
         panels=[
             effect_panel(column, key)
             for column in scored_columns(effects)  # a task may have no value that can be compared with the base
             if any(value.difference is not None for value in column.values.get(key.name, ()))
         ],
+    )
+
+
+def base_words(key: SearchedKey) -> str:
+    """Returns what differences are from, e.g. `smart.weight 0, the base value`."""
+    return (
+        f"the {key.base_title}" if key.base is NO_VALUE else f"{key.name} {value_text(key.base)}, the {key.base_title}"
     )
 
 
@@ -54,7 +60,7 @@ def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
 
 def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
     """Returns the differences in one score."""
-    values = column.values[key.name]
+    values, key = column.values[key.name], column.key_of(key)
     names = marked_names([value.value for value in values], key)
     compared = [value for value in values if value.difference is not None]
     traces = [
@@ -94,7 +100,7 @@ def effect_series(
 
 def marked_names(values: Iterable[Any], key: SearchedKey) -> dict[Any, str]:
     """Values on an axis, numbers in their order; the one that others are compared with is marked: `0 (base)`."""
-    mark = f" ({key.base_title.removesuffix(' value')})"
+    mark = " (best mean)" if key.is_picked else f" ({key.base_title.removesuffix(' value')})"
     names = value_names(values)
     ordered = sorted(names) if all(map(is_numeric, names)) else list(names)
     return {value: names[value] + mark * (value == key.base) for value in ordered}
@@ -144,7 +150,9 @@ def value_panel(column: ColumnEffects, records: Sequence[TrialRecord], scores: T
         x = axis(key.name, scale="log" if key.range.is_log else "linear")
         points = series(values, heights, hover=hover, name="trial")
         return Panel(title, x, axis(title), [*curve_traces(column, key), points])
-    names = marked_names([*key.values, *values], key)  # a trial that is not finished may have another value
+    names = marked_names(
+        [*key.values, *values], column.key_of(key)
+    )  # a trial that is not finished may have another value
     means = column.values.get(key.name, ())
     mean = series(
         [names[value.value] for value in means],

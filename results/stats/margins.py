@@ -47,6 +47,20 @@ LARGE_DEGREES = 1000.0
 
 Mask = npt.NDArray[np.bool_]
 
+
+@dataclass(frozen=True, kw_only=True)
+class Margins:
+    """How large differences must be to be significant, and what decides it; all nan where training was not repeated."""
+
+    widths: Floats
+    """(contrasts,) half the widths of the intervals: `hypot(training_factors * training_errors, example_factor *
+    example_errors)`, at least `example_factor * fixed_errors`."""
+    training_factors: Floats
+    """(contrasts,) by which standard errors over trainings are multiplied."""
+    example_factor: float
+    """By which standard errors over examples are multiplied."""
+
+
 Largest = Callable[[Floats, Floats], Floats]
 """From means and their squared standard errors, (draws, distinct) each, to the largest difference in standard errors,
 (draws,)."""
@@ -76,29 +90,34 @@ def margins_best(
     def largest(drawn: Floats, squares: Floats) -> Floats:
         return largest_range(drawn[:, own], squares[:, own])
 
-    return combine_margins(means, compared, tukey, largest, look)
+    return combine_margins(means, compared, tukey, largest, look).widths
 
 
-def margins_control(means: ConfigurationMeans, coefficients: Floats, *, look: Look | None = None) -> Floats:
-    """Returns how large differences from a control must be to be significant, all at once: (contrasts,);
-    nan as `margins_best`.
+def margins_control(
+    means: ConfigurationMeans, coefficients: Floats, *, together: Floats | None = None, look: Look | None = None
+) -> Margins:
+    """Returns how large differences from a control must be to be significant, all at once.
 
     Args:
         means: of the configurations.
         coefficients: (contrasts, configurations), rows that sum to 0: 1 for a configuration and -1 for the control,
             parts of 1 where each is a mean over configurations, or any other contrast.
+        together: (others, configurations) contrasts whose intervals hold at once, those above among them: all pairs
+            where the control was picked by its mean; None for those above.
         look: as in `margins_best`.
     """
-
-    own = means.of_distinct(coefficients)
+    every = coefficients if together is None else together
+    own = means.of_distinct(every)
     if means.has_replicates and not own.any():  # all trained the same
-        return np.zeros(len(coefficients))
+        return Margins(
+            widths=np.zeros(len(coefficients)), training_factors=np.zeros(len(coefficients)), example_factor=0
+        )
 
     def largest(drawn: Floats, squares: Floats) -> Floats:
         return np.asarray(ratio(np.abs(drawn @ own.T), np.sqrt(squares @ (own**2).T)).max(axis=1))
 
     def dunnett(degrees: Floats) -> Floats:
-        return np.full_like(degrees, dunnett_quantile(means, coefficients, float(degrees.min())))
+        return np.full_like(degrees, dunnett_quantile(means, every, float(degrees.min())))
 
     return combine_margins(means, contrasts(means, coefficients), dunnett, largest, look)
 
@@ -109,7 +128,7 @@ def combine_margins(
     normal: Callable[[Floats], Floats],
     largest: Largest,
     look: Look | None,
-) -> Floats:
+) -> Margins:
     """Margins of differences whose variance is the sum of an estimated and of a known part.
 
     Each part has its own quantile, and the squares are added. This keeps the confidence also where an estimate from
@@ -127,15 +146,19 @@ def combine_margins(
     population variances are not equal".
     """
     if not compared.degrees.any():
-        return np.full(len(compared.estimates), np.nan)
+        unknown = np.full(len(compared.estimates), np.nan)
+        return Margins(widths=unknown, training_factors=unknown, example_factor=np.nan)
     found = max(permuted_quantile(means, largest), drawn_quantile(means, largest))
     known = normal(np.full_like(compared.degrees, MAX_DEGREES))
     estimated = np.maximum(normal(compared.degrees), found)
     if look is not None:
         level = level_of(look, means, compared, float(known.max()))
         known, estimated = quantiles_at(known, MAX_DEGREES, level), quantiles_at(estimated, compared.degrees, level)
-    margins = np.hypot(estimated * compared.training_errors, known * compared.example_errors)
-    return np.maximum(margins, known * compared.fixed_errors)
+    widths = np.hypot(estimated * compared.training_errors, known * compared.example_errors)
+    factor = float(known.max())  # the same for all
+    return Margins(
+        widths=np.maximum(widths, factor * compared.fixed_errors), training_factors=estimated, example_factor=factor
+    )
 
 
 def level_of(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:
@@ -181,6 +204,7 @@ def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: f
     if len(coefficients) == 1:
         return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
     own = means.of_distinct(coefficients)
+    own = own[np.lexsort(own.T)]  # the draws do not depend on the order in which values were typed
     covariance = own @ (training_covariance(means) + means.examples) @ own.T
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     correlation = ratio(covariance, np.outer(scale, scale))

@@ -106,7 +106,12 @@ class Precision:
 
 
 def precision_of(
-    means: ConfigurationMeans, coefficients: Floats, margins: Floats, look: Look | None = None
+    means: ConfigurationMeans,
+    coefficients: Floats,
+    margins: Floats,
+    look: Look | None = None,
+    *,
+    together: Floats | None = None,
 ) -> Precision | None:
     """Returns the precision of the contrasts;
     None where all trained the same, or the variance of training is not known.
@@ -119,6 +124,7 @@ def precision_of(
         coefficients: (contrasts, configurations), at least one.
         margins: (contrasts,) from `margins_control`.
         look: the present one; None: the only one.
+        together: as given to `margins_control`.
     """
     own = means.of_distinct(coefficients)
     differs = own.any(axis=1)
@@ -128,13 +134,13 @@ def precision_of(
     shared = np.einsum("ki,ij,kj->k", own, means.examples, own)  # averaged before it is cut at 0
     num_configurations = len(means.degrees)
     num_replicates = len(means.scores.scores) / num_configurations
-    together = dunnett_quantile(means, coefficients, MAX_DEGREES)
+    quantile = dunnett_quantile(means, coefficients if together is None else together, MAX_DEGREES)
     return Precision(
         training_error=float(np.sqrt((compared.training_errors[differs] ** 2).mean() * num_replicates)),
         example_error=float(np.sqrt(max(0.0, shared[differs].mean()))),
         num_replicates=num_replicates,
         degrees_per_replicate=num_configurations - 1,
-        quantile_ratio=max(1.0, together / SINGLE_QUANTILE),
+        quantile_ratio=max(1.0, quantile / SINGLE_QUANTILE),
         margin=float(np.sqrt((margins[differs] ** 2).mean())),
         look=look,
     )

@@ -111,7 +111,7 @@ def below_base(means: ConfigurationMeans, base: Numbers, look: Look | None = Non
     if len(base) and len(found) > 1:
         others, one = np.delete(np.arange(len(found)), base), np.eye(len(found))
         to_base = one[others] - one[base]
-        found[others] = means.estimate(to_base) < -margins_control(means, to_base, look=look)
+        found[others] = means.estimate(to_base) < -margins_control(means, to_base, look=look).widths
     return found
 
 

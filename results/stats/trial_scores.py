@@ -144,6 +144,10 @@ def example_covariances(
 
 
 def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
-    """Returns the replicates of each configuration, in the order of numbers."""
+    """Returns the replicates of each configuration, in an order that does not depend on their numbers.
+
+    Numbers follow the order in which values were typed, and quantiles that are drawn would follow the numbers.
+    """
     ordered = sorted(records, key=lambda record: (record.number, record.replicate))
-    return [list(group) for _, group in itertools.groupby(ordered, key=lambda record: record.number)]
+    groups = [list(group) for _, group in itertools.groupby(ordered, key=lambda record: record.number)]
+    return sorted(groups, key=lambda group: group[0].config_hash)

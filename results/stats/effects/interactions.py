@@ -69,9 +69,10 @@ def interaction_contrasts(first: SearchedKey, second: SearchedKey, params: Seque
     for number, own in enumerate(params):
         cells.setdefault(other_params(own, first, second), {})[first.value_of(own), second.value_of(own)] = number
     rows = []
-    for a in (value for value in first.values if value != first.base):
-        for b in (value for value in second.values if value != second.base):
-            corners = ((a, b, 1.0), (first.base, b, -1.0), (a, second.base, -1.0), (first.base, second.base, 1.0))
+    a0, b0 = first.coded_base, second.coded_base
+    for a in (value for value in first.values if value != a0):
+        for b in (value for value in second.values if value != b0):
+            corners = ((a, b, 1.0), (a0, b, -1.0), (a, b0, -1.0), (a0, b0, 1.0))
             complete = [cell for cell in cells.values() if all((one, other) in cell for one, other, _ in corners)]
             row = np.zeros(len(params))
             for cell in complete:

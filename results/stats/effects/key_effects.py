@@ -7,10 +7,23 @@ from typing import Any
 import numpy as np
 
 from results.stats.configuration_means import ConfigurationMeans, contrasts
-from results.stats.effects.searched_keys import SearchedKey, is_numeric, other_params
+from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, in_value_order, is_numeric, other_params
 from results.stats.error_spending import Look
 from results.stats.margins import margins_control
 from results.stats.resampling import Floats, Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalParts:
+    """What half the width of an interval is made of, as in `results.stats.margins.Margins`."""
+
+    training_error: float
+    example_error: float
+    fixed_error: float
+    degrees: float
+    """Of freedom of the training error."""
+    training_factor: float
+    example_factor: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +38,8 @@ class ValueEffect:
     """From the base value, over the other keys' values that both were trained with; None if there are none."""
     error: float | None
     """Standard error of the difference, over training and examples; None where training was not repeated."""
+    parts: IntervalParts | None = None
+    """What decides the interval at the present look; None as `error`."""
     interval: tuple[float, float] | None
     """95 % of the difference, for all values of the key and all looks at once; None as `error`."""
     decided_at: int | None = None
@@ -61,8 +76,13 @@ class ValueContrasts:
 
     means: dict[Any, Floats]
     """(configurations,) of the mean at each value."""
+    base: Any
+    """The value that others are compared with: the key's base, or the value with the best mean."""
     differences: dict[Any, Floats]
     """(configurations,) of the difference from the base value, for values that can be compared with it."""
+    together: Floats
+    """(contrasts, configurations) of all differences whose intervals hold at once: those above, or of a base that was
+    picked by its mean those of all pairs."""
     configurations: dict[Any, Numbers]
     """Numbers of the configurations that have each value."""
 
@@ -82,15 +102,25 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | Non
     }
     if own.differences:
         coefficients = np.stack(list(own.differences.values()))
-        found, margins = contrasts(means, coefficients), margins_control(means, coefficients, look=look)
+        found = contrasts(means, coefficients)
+        margins = margins_control(means, coefficients, together=own.together, look=look)
         is_same = np.asarray(~means.of_distinct(coefficients).any(axis=1))
         for row, value in enumerate(own.differences):
-            difference, error, margin = float(found.estimates[row]), float(found.errors[row]), float(margins[row])
+            difference, margin = float(found.estimates[row]), float(margins.widths[row])
             is_known = not np.isnan(margin)
+            parts = IntervalParts(
+                training_error=float(found.training_errors[row]),
+                example_error=float(found.example_errors[row]),
+                fixed_error=float(found.fixed_errors[row]),
+                degrees=float(found.degrees[row]),
+                training_factor=float(margins.training_factors[row]),
+                example_factor=margins.example_factor,
+            )
             effects[value] = replace(
                 effects[value],
                 difference=difference,
-                error=error if is_known else None,
+                error=float(found.errors[row]) if is_known else None,
+                parts=parts if is_known else None,
                 interval=(difference - margin, difference + margin) if is_known else None,
                 decided_at=look.num_rounds if look is not None and abs(difference) > margin else None,
                 is_same=bool(is_same[row]),
@@ -156,28 +186,65 @@ def find_trend(
     first = None
     for count in range(len(values), 1, -1):
         coefficients = (np.arange(count) - (count - 1) / 2) @ rows[:count]
-        (margin,) = margins_control(means, coefficients[None], look=look)  # nan without replicates
+        (margin,) = margins_control(means, coefficients[None], look=look).widths  # nan without replicates
         if not np.abs(means.estimate(coefficients[None])[0]) > margin:
             break
         first = values[count - 1]
     return None if first is None else Trend(is_upward=first > key.base, is_better=bool(steps[0] > 0), first=first)
 
 
-def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:
+def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: ConfigurationMeans) -> ValueContrasts:
     """Returns the contrasts of a grid: each value of a configuration against the base, where all else is equal.
 
     Args:
         key: with at least one value.
         params: of each configuration.
+        means: of the configurations, by which a base is picked where the key has none.
     """
     cells = cells_of(key, params)
     tried = [value for value in key.values if any(own == value for own, _ in cells)]  # others have other tasks
     numbers = {value: np.flatnonzero([own == value for own, _ in cells]) for value in tried}
-    differences = {value: matched_difference(cells, value, key.base) for value in tried if value != key.base}
+    pairs = {(value, base): matched_difference(cells, value, base) for base in tried for value in tried}
+    return value_contrasts(
+        key,
+        {value: np.bincount(found, minlength=len(cells)) / len(found) for value, found in numbers.items()},
+        {pair: found for pair, found in pairs.items() if found is not None},
+        numbers,
+        means,
+    )
+
+
+def value_contrasts(
+    key: SearchedKey,
+    levels: dict[Any, Floats],
+    pairs: Mapping[tuple[Any, Any], Floats],
+    configurations: dict[Any, Numbers],
+    means: ConfigurationMeans,
+) -> ValueContrasts:
+    """Returns the contrasts with the key's base, or with the value that is picked by its mean.
+
+    Args:
+        key: with at least one value.
+        levels: the coefficients of the mean at each value.
+        pairs: those of the difference of the first value from the second, for each two that can be compared.
+        configurations: as in `ValueContrasts`.
+        means: of the configurations.
+    """
+    base, is_picked = key.base, key.is_picked or key.base is NO_VALUE
+    if base is NO_VALUE:
+        comparable = {one for pair in pairs for one in pair} or set(levels)
+        ordered = in_value_order(value for value in levels if value in comparable)
+        base = ordered[int(np.argmax([levels[value] @ means.means for value in ordered]))]
+    differences = {value: pairs[value, base] for value in levels if (value, base) in pairs}
+    place = {value: number for number, value in enumerate(in_value_order(levels))}
+    every = [own for (one, other), own in pairs.items() if place[one] < place[other]]
+    together = every if is_picked else list(differences.values())
     return ValueContrasts(
-        means={value: np.bincount(found, minlength=len(cells)) / len(found) for value, found in numbers.items()},
-        differences={value: found for value, found in differences.items() if found is not None},
-        configurations=numbers,
+        means=levels,
+        base=base,
+        differences=differences,
+        together=np.stack(together) if together else np.zeros((0, len(means.means))),
+        configurations=configurations,
     )
 
 
@@ -192,7 +259,7 @@ def matched_difference(cells: Sequence[tuple[Any, Any]], value: Any, base: Any) 
     pairs = [
         (numbers[own, other], numbers[base, other]) for own, other in cells if own == value and (base, other) in numbers
     ]
-    if not pairs:
+    if not pairs or value == base:
         return None
     coefficients = np.zeros(len(cells))
     for one, other in pairs:

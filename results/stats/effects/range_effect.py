@@ -8,14 +8,15 @@ show.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, training_covariance
-from results.stats.effects.key_effects import ValueContrasts
-from results.stats.effects.searched_keys import NO_VALUE, KeyRange, SearchedKey
+from results.stats.effects.key_effects import ValueContrasts, value_contrasts
+from results.stats.effects.searched_keys import NO_VALUE, KeyRange, SearchedKey, in_value_order
 from results.stats.error_spending import ERROR, Look, adjusted_p_value
 from results.stats.resampling import Floats
 
@@ -57,6 +58,8 @@ class RangeEffect:
     edge: str
     """`low` or `high` where the fitted optimum lies at that end of the range, else empty; of a line, whose optimum
     always does and says nothing, it is empty."""
+    degrees: float
+    """Of freedom of the errors, which hold the variance of training and of the examples."""
     is_linear: bool
     """Whether a line was fitted, which shows no optimum inside the range: too few configurations for a curve."""
     num_configurations: int
@@ -131,7 +134,7 @@ def positions(domain: KeyRange, values: Floats) -> Floats:
 
 def choice_terms(key: SearchedKey, values: Sequence[Any]) -> Floats:
     """(configurations, values - 1) indicators of the values other than the base."""
-    others = [value for value in key.values if value != key.base]
+    others = [value for value in in_value_order(key.values) if value != key.coded_base]
     return np.array([[float(value == other) for other in others] for value in values]).reshape(len(values), len(others))
 
 
@@ -192,6 +195,7 @@ def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeE
         optimum_interval=(float(values_at(key.range, low)), float(values_at(key.range, high))),
         p_value=adjusted_p_value(float(stats.f.sf(statistic, power, fit.degrees)), level),
         edge="" if is_linear else "low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
+        degrees=fit.degrees,
         is_linear=is_linear,
         num_configurations=len(fit.means.degrees),
     )
@@ -199,15 +203,14 @@ def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeE
 
 def choice_contrasts(key: SearchedKey, fit: Fit, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:
     """Returns the contrasts of a choice: the fitted levels of its values, with all other keys at their mean."""
-    own, others = fit.columns[key.name], [value for value in key.values if value != key.base]
+    own = fit.columns[key.name]
     at_mean = np.tile(fit.design.mean(axis=0), (len(key.values), 1))
     at_mean[:, own] = choice_terms(key, key.values)
     values = [key.value_of(config) for config in params]
-    return ValueContrasts(
-        means=dict(zip(key.values, at_mean @ fit.inverse, strict=True)),
-        differences=dict(zip(others, fit.inverse[own], strict=True)),
-        configurations={value: np.flatnonzero([found == value for found in values]) for value in key.values},
-    )
+    levels = dict(zip(key.values, at_mean @ fit.inverse, strict=True))
+    pairs = {(one, other): levels[one] - levels[other] for one, other in permutations(key.values, 2)}
+    numbers = {value: np.flatnonzero([found == value for found in values]) for value in key.values}
+    return value_contrasts(key, levels, pairs, numbers, fit.means)
 
 
 def draw_coefficients(coefficients: Floats, covariance: Floats, degrees: float) -> Floats:

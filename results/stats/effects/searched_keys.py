@@ -1,6 +1,6 @@
 """The keys that a sweep searched: their values in order, the base value, or the range."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
@@ -38,19 +38,32 @@ class SearchedKey:
     """Its values that were trained, in the order of the space; empty if it has a range."""
     own_base: Any = NO_VALUE
     """The base configuration's value, trained or not; `NO_VALUE` where the base has none of its own."""
-    base: Any = None
-    """The value that others are compared with: the base configuration's if it was trained, else the first, unless
-    another one is asked for."""
+    base: Any = NO_VALUE
+    """The value that others are compared with: the base configuration's, or another one that is asked for. `NO_VALUE`
+    where the base configuration's was not trained: then the value with the best mean takes its place."""
+    is_picked: bool = False
+    """Whether the base is the value with the best mean, which was picked by the scores that are compared."""
     range: KeyRange | None = None
     """Where it was sampled from a range."""
 
     @property
     def base_title(self) -> str:
         """What the value is called that others are compared with, everywhere."""
-        if self.base == self.own_base:
-            return "base value"
-        has_first = self.base in self.values[:1] and self.own_base not in self.values
-        return "first value" if has_first else "given value"
+        if self.is_picked or self.base is NO_VALUE:
+            return "value with the best mean"
+        return "base value" if self.base == self.own_base else "given value"
+
+    @property
+    def task(self) -> str:
+        """The task that the key belongs to: `sst` of `tasks.sst.loss`; empty if it belongs to none, or to several."""
+        tasks = {part.split(".")[1] for part in self.name.split(JOINED_BY) if part.startswith("tasks.")}
+        is_only = all(part.startswith("tasks.") for part in self.name.split(JOINED_BY)) and len(tasks) == 1
+        return tasks.pop() if is_only else ""
+
+    @property
+    def coded_base(self) -> Any:
+        """The value against which a fit codes the others: the base, or the first in order where there is none."""
+        return in_value_order(self.values)[0] if self.base is NO_VALUE else self.base
 
     def value_of(self, params: Mapping[str, Any]) -> Any:
         """Returns a trial's value; `NO_VALUE` where the key was not sampled."""
@@ -102,6 +115,11 @@ def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, Any]) -> list[Se
     return [with_base(key, bases[key.name]) if key.name in bases else key for key in keys]
 
 
+def with_picked(keys: Iterable[SearchedKey], picked: Mapping[str, Any]) -> list[SearchedKey]:
+    """Returns the keys, some with the value as their base that was picked by its mean, given by the key's name."""
+    return [replace(key, base=picked[key.name], is_picked=True) if key.name in picked else key for key in keys]
+
+
 def with_base(key: SearchedKey, wanted: Any) -> SearchedKey:
     """Returns the key with another base value; arguments and errors as of `with_bases`."""
     require(key.range is None, "a base value must be of a key with listed values", f"{key.name}, which has a range")
@@ -124,6 +142,11 @@ def is_same(value: Any, wanted: Any) -> bool:
     if is_numeric(value):
         return number_of(wanted) == value
     return wanted.lower() == value_text(value).lower()
+
+
+def in_value_order(values: Iterable[Any]) -> list[Any]:
+    """Returns searched values in an order that does not depend on how they were typed: numbers, then texts."""
+    return sorted(values, key=lambda value: (not is_numeric(value), value if is_numeric(value) else 0, repr(value)))
 
 
 def is_numeric(value: Any) -> TypeGuard[float]:
@@ -165,7 +188,7 @@ def listed_key(
     key = SearchedKey(name=name, values=listed)
     drawn = {key.value_of(record.params) for record in records}
     tried = tuple(value for value in listed if value in drawn)
-    return replace(key, values=tried, own_base=own, base=own if own in tried else next(iter(tried), None))
+    return replace(key, values=tried, own_base=own, base=own if own in tried else NO_VALUE)
 
 
 def base_number(keys: Sequence[SearchedKey], records: Sequence[TrialRecord]) -> int | None:

@@ -24,7 +24,7 @@ from results.stats.effects.key_effects import (
     with_earlier,
 )
 from results.stats.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
-from results.stats.effects.searched_keys import SearchedKey, searched_keys, with_bases
+from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, searched_keys, with_bases, with_picked
 from results.stats.error_spending import Look
 from results.stats.looks import Looks, looks_at
 from results.stats.power import Precision, precision_of
@@ -57,6 +57,13 @@ class ColumnEffects:
     precisions: Mapping[str, Precision | None]
     """By key of a grid; None where no value was compared with the base, or as `precision_of`."""
     interactions: Sequence[Interaction]
+    picked: Mapping[str, Any] = field(default_factory=dict)
+    """By key without a base that was trained: the value with the best mean, which others are compared with."""
+
+    def key_of(self, key: SearchedKey) -> SearchedKey:
+        """Returns a key with the value as its base that others are compared with in this score."""
+        (found,) = with_picked([key], self.picked)
+        return found
 
     @property
     def title(self) -> str:
@@ -109,7 +116,8 @@ class SweepEffects:
         found: dict[str, list[str]] = {}
         for key in self.keys:
             if key.range is None:
-                found.setdefault(key.base_title, []).append(f"{key.name} {value_text(key.base)}")
+                base = "" if key.base is NO_VALUE else f" {value_text(key.base)}"
+                found.setdefault(key.base_title, []).append(key.name + base)
         return " and ".join(f"the {title} ({', '.join(values)})" for title, values in found.items())
 
     @property
@@ -159,6 +167,7 @@ def sweep_effects(
     if best is not None:
         counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
     keys, search = with_bases(searched_keys(info, counted), bases or {}), info["search"]
+    keys.sort(key=lambda key: key.name)  # what is said does not depend on the order of typing
     scored = {task: [r for r in counted if r.trial_id in scores.values.get((task, "dev"), {})] for task in scores.tasks}
     tasks = [task for task in scores.tasks if scored[task]]
     scored[OVERALL] = [r for r in counted if r.trial_id in scores.values.get(TOTAL, {})]
@@ -218,14 +227,18 @@ def column_effects(
             ]
             before = [group for group in before if group]
             own = configuration_means(scores.of_models((task, "dev"), counted, before))
-            found = found.with_earlier(grid_effects(varied, [group[0].params for group in before], own, look))
+            same_bases = with_picked(varied, found.picked)
+            found = found.with_earlier(grid_effects(same_bases, [group[0].params for group in before], own, look))
     elif (fit := fit_keys(varied, means, params)) is None:
         is_fitted = False
     else:
         means = fit.means
         curves = {key.name: range_effect(key, fit, looks.now) for key in varied if key.range}
         choices = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
-        found = GridEffects(values={name: key_effects(own, means, looks.now) for name, own in choices.items()})
+        found = GridEffects(
+            values={name: key_effects(own, means, looks.now) for name, own in choices.items()},
+            picked=picked_bases(varied, choices),
+        )
     return ColumnEffects(
         task=task,
         tasks=scores.tasks,
@@ -239,7 +252,13 @@ def column_effects(
         curves=curves,
         precisions=found.precisions,
         interactions=found.interactions,
+        picked=found.picked,
     )
+
+
+def picked_bases(keys: Sequence[SearchedKey], contrasts: Mapping[str, ValueContrasts]) -> dict[str, Any]:
+    """Returns the bases that were picked by their means, by key."""
+    return {key.name: contrasts[key.name].base for key in keys if key.base is NO_VALUE and key.name in contrasts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,6 +269,7 @@ class GridEffects:
     trends: Mapping[str, Trend] = field(default_factory=dict)
     precisions: Mapping[str, Precision | None] = field(default_factory=dict)
     interactions: Sequence[Interaction] = ()
+    picked: Mapping[str, Any] = field(default_factory=dict)
 
     def with_earlier(self, earlier: "GridEffects") -> "GridEffects":
         """These with what an earlier look has shown, which holds together with the present one."""
@@ -268,7 +288,7 @@ def grid_effects(
     keys: Sequence[SearchedKey], params: Sequence[Mapping[str, Any]], means: ConfigurationMeans, look: Look
 ) -> GridEffects:
     """Returns the effects of a grid's keys at a look."""
-    contrasts = {key.name: grid_contrasts(key, params) for key in keys}
+    contrasts = {key.name: grid_contrasts(key, params, means) for key in keys}
     values = {name: key_effects(own, means, look) for name, own in contrasts.items()}
     trends = {key.name: find_trend(key, params, means, look) for key in keys}
     return GridEffects(
@@ -276,6 +296,7 @@ def grid_effects(
         trends={name: trend for name, trend in trends.items() if trend},
         precisions={name: key_precision(contrasts[name], values[name], means, look) for name in values},
         interactions=find_interactions(keys, means, params, look),
+        picked=picked_bases(keys, contrasts),
     )
 
 
@@ -284,4 +305,6 @@ def key_precision(
 ) -> Precision | None:
     """Returns the precision of a key's differences, with the margins of their intervals; None where there are none."""
     margins = np.array([value.margin for value in values if value.difference is not None])
-    return precision_of(means, np.stack(list(own.differences.values())), margins, look) if own.differences else None
+    if not own.differences:
+        return None
+    return precision_of(means, np.stack(list(own.differences.values())), margins, look, together=own.together)

@@ -104,6 +104,7 @@ def curve_of(name: str, **changes: Any) -> RangeEffect:
         optimum_interval=(0.2, 0.8),
         p_value=0.02,
         edge="",
+        degrees=20.0,
         is_linear=False,
         num_configurations=24,
     )

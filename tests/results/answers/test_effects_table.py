@@ -27,6 +27,7 @@ def curve_of(name: str) -> RangeEffect:
         optimum_interval=(0.0, 0.5),
         p_value=0.01,
         edge="low",
+        degrees=20.0,
         is_linear=False,
         num_configurations=24,
     )

@@ -50,7 +50,7 @@ def test_pair_has_the_margin_of_a_paired_t_test() -> None:
     test = stats.ttest_rel(table[1], table[0]).confidence_interval(0.95)
     half = (test.high - test.low) / 2
     assert margins_best(means, contrasts(means, to_best(means)))[0] == pytest.approx(half, rel=1e-3)
-    assert margins_control(means, to_first(means))[0] == pytest.approx(half, rel=1e-6)
+    assert margins_control(means, to_first(means)).widths[0] == pytest.approx(half, rel=1e-6)
 
 
 def with_equal_variances(means: ConfigurationMeans) -> ConfigurationMeans:
@@ -80,7 +80,7 @@ def test_known_variance_adds_to_the_margin() -> None:
     table = np.array([[0.50, 0.54, 0.52], [0.53, 0.58, 0.54]])
     covariance = np.kron(np.eye(2), np.full((3, 3), 0.0002))
     plain, wider = (configuration_means(model_scores(table, c)) for c in (None, covariance))
-    margins = [margins_control(means, to_first(means))[0] for means in (plain, wider)]
+    margins = [margins_control(means, to_first(means)).widths[0] for means in (plain, wider)]
     assert margins[1] ** 2 - margins[0] ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * 0.0004, rel=1e-3)
 
 
@@ -93,7 +93,10 @@ def test_equal_paired_differences_have_the_margin_of_the_examples() -> None:
     paired = (right[2:].astype(float) - right[:2]).mean(axis=0)
     assert compared.training_errors[0] == pytest.approx(0.0, abs=1e-12)
     assert compared.errors[0] == pytest.approx(paired.std(ddof=1) / np.sqrt(1000))
-    for margins in (margins_control(means, to_first(means)), margins_best(means, contrasts(means, to_best(means)))):
+    for margins in (
+        margins_control(means, to_first(means)).widths,
+        margins_best(means, contrasts(means, to_best(means))),
+    ):
         assert margins[0] == pytest.approx(stats.norm.ppf(0.975) * compared.errors[0], rel=2e-3)
 
 
@@ -106,7 +109,7 @@ def test_no_margin_is_below_the_one_of_the_examples_alone(shape: tuple[int, int]
         means = configuration_means(model_scores(table, np.cov(right) / 300))
         ones = right.reshape(*shape, 300).mean(axis=1)
         least = stats.norm.ppf(0.975) * np.std(ones[1:] - ones[0], axis=-1) / np.sqrt(300)
-        assert (margins_control(means, to_first(means)) >= 0.99 * least).all()  # quantiles are drawn
+        assert (margins_control(means, to_first(means)).widths >= 0.99 * least).all()  # quantiles are drawn
 
 
 def test_variances_that_are_known_well_have_tukeys_quantile() -> None:
@@ -151,7 +154,7 @@ def test_equally_good_configurations_rarely_differ(margins: str) -> None:
         means = configuration_means(model_scores(stream.standard_t(3, size=(7, 3)) + stream.normal(size=3)))
         coefficients = to_best(means) if margins == "best" else to_first(means)
         compared = contrasts(means, coefficients)
-        allowed = margins_best(means, compared) if margins == "best" else margins_control(means, coefficients)
+        allowed = margins_best(means, compared) if margins == "best" else margins_control(means, coefficients).widths
         num_claims += bool((np.abs(compared.estimates) > allowed).any())
     assert num_claims <= 11  # 5 % are 5; more than 11 have a probability below 1 %
 
@@ -159,8 +162,8 @@ def test_equally_good_configurations_rarely_differ(margins: str) -> None:
 def test_copies_change_no_margin_and_have_none_between_them() -> None:
     scores = drawn_scores(3, (6, 3))
     alone, copied = configuration_means(scores), configuration_means(with_copies(scores, [0, 4]))
-    margins = margins_control(copied, to_first(copied))
-    assert margins[:5] == pytest.approx(margins_control(alone, to_first(alone)), rel=0.03)  # drawn
+    margins = margins_control(copied, to_first(copied)).widths
+    assert margins[:5] == pytest.approx(margins_control(alone, to_first(alone)).widths, rel=0.03)  # drawn
     assert margins[5] == 0  # the copy of the first
     assert margins[6] == margins[3]
     best = margins_best(copied, contrasts(copied, to_best(copied)))
@@ -170,10 +173,10 @@ def test_copies_change_no_margin_and_have_none_between_them() -> None:
 def test_where_all_trained_the_same_margins_are_0_unless_they_did_so_once() -> None:
     scores = with_copies(drawn_scores(2, (1, 3)), [0, 0])
     means = configuration_means(scores)
-    assert margins_control(means, to_first(means)).tolist() == [0, 0]
+    assert margins_control(means, to_first(means)).widths.tolist() == [0, 0]
     assert margins_best(means, contrasts(means, to_best(means))).tolist() == [0, 0]
     once = configuration_means(with_copies(drawn_scores(2, (1, 1)), [0]))
-    assert np.isnan(margins_control(once, to_first(once))).all()
+    assert np.isnan(margins_control(once, to_first(once)).widths).all()
 
 
 def means_of(scores: Floats, example_variance: float = 0.0) -> ConfigurationMeans:

@@ -29,8 +29,8 @@ def precision(training: float, examples: float, margin: float = 0.03) -> Precisi
 
 
 def precision_in(means: ConfigurationMeans, params: list[dict[str, Any]]) -> Precision:
-    coefficients = np.stack(list(grid_contrasts(KEY, params).differences.values()))
-    found = precision_of(means, coefficients, margins_control(means, coefficients))
+    coefficients = np.stack(list(grid_contrasts(KEY, params, means).differences.values()))
+    found = precision_of(means, coefficients, margins_control(means, coefficients).widths)
     assert found is not None
     return found
 
@@ -43,7 +43,7 @@ def test_detectable_difference_is_found_with_the_stated_power(num_replicates: in
         true = precision_in(*grid_of({"a": KEY.values}, 3, lambda _: 0.5, seed, 0.01)).detectable(num_replicates)
         scores = dict.fromkeys(KEY.values, 0.5) | {2: 0.5 + true}
         means, params = grid_of({"a": KEY.values}, num_replicates, scores.__getitem__, seed, 0.01)
-        found.append(key_effects(grid_contrasts(KEY, params), means)[2].is_significant)
+        found.append(key_effects(grid_contrasts(KEY, params, means), means)[2].is_significant)
     assert 0.7 < np.mean(found) < 0.93
 
 
@@ -56,7 +56,7 @@ def test_precision_follows_from_the_mean_of_the_contrasts() -> None:
     assert found.quantile_ratio == pytest.approx(
         2.35 / 1.96, abs=0.03
     )  # Dunnett's two-sided 5 % for 3 with infinitely many
-    margins = [value.margin for value in key_effects(grid_contrasts(KEY, params), means)[1:]]
+    margins = [value.margin for value in key_effects(grid_contrasts(KEY, params, means), means)[1:]]
     assert found.margin == pytest.approx(np.sqrt(np.mean(np.square(margins))))
     assert min(margins) < found.margin < max(margins)
 
@@ -112,4 +112,4 @@ def test_values_that_trained_the_same_have_no_part_in_the_precision() -> None:
 def test_one_degree_of_freedom_gives_no_forecast(shape: tuple[int, int], is_known: bool) -> None:
     means = configuration_means(model_scores(np.random.default_rng(0).normal(size=shape)))
     coefficients = np.eye(shape[0])[1:] - np.eye(shape[0])[0]
-    assert (precision_of(means, coefficients, margins_control(means, coefficients)) is not None) == is_known
+    assert (precision_of(means, coefficients, margins_control(means, coefficients).widths) is not None) == is_known

@@ -20,7 +20,7 @@ KEY = SearchedKey(name="a", values=(0, 1), base=0)
 def test_two_values_are_compared_as_by_a_paired_t_test() -> None:
     table = np.array([[0.50, 0.54, 0.52], [0.53, 0.58, 0.54]])
     means = configuration_means(model_scores(table))
-    base, other = key_effects(grid_contrasts(KEY, [{"a": 0}, {"a": 1}]), means)
+    base, other = key_effects(grid_contrasts(KEY, [{"a": 0}, {"a": 1}], means), means)
     expected = stats.ttest_rel(table[1], table[0])
     assert (base.difference, base.interval, base.num_trials) == (None, None, 3)
     assert other.mean == pytest.approx(table[1].mean())
@@ -34,7 +34,7 @@ def test_several_keys_are_compared_where_all_else_is_equal() -> None:
     params = [{"a": a, "b": b} for a, b in ((0, 1), (1, 1), (0, 2), (0, 3), (1, 3))]
     scores = np.array([0.1, 0.3, 0.9, 0.2, 0.5])
     means = configuration_means(model_scores(np.stack([scores, scores + 0.01], axis=1)))
-    base, other = key_effects(grid_contrasts(KEY, params), means)
+    base, other = key_effects(grid_contrasts(KEY, params, means), means)
     assert other.difference == pytest.approx(((0.3 - 0.1) + (0.5 - 0.2)) / 2)
     assert base.mean == pytest.approx((0.1 + 0.9 + 0.2) / 3 + 0.005)
     assert (base.num_trials, other.num_trials) == (6, 4)
@@ -45,7 +45,7 @@ def test_equal_values_are_called_different_in_one_sweep_of_twenty() -> None:
     claims = []
     for seed in range(80):
         means, params = grid_of({"a": key.values}, 3, lambda _: 0.5, seed, 0.01)
-        claims.append(any(value.is_significant for value in key_effects(grid_contrasts(key, params), means)))
+        claims.append(any(value.is_significant for value in key_effects(grid_contrasts(key, params, means), means)))
     assert 0.0 < np.mean(claims) < 0.1
 
 
@@ -61,7 +61,7 @@ def trend_of(key: SearchedKey, scores: Mapping[Any, float], error: float = 0.002
 def test_trend_can_be_significant_where_no_difference_from_the_base_is() -> None:
     """By the order of the values, whatever their distances are and in whichever order they were listed."""
     means, params = grid_of({"a": NUMBERS.values}, 3, lambda own: SLOPE[own], 5, 0.004)
-    assert not any(value.is_significant for value in key_effects(grid_contrasts(NUMBERS, params), means))
+    assert not any(value.is_significant for value in key_effects(grid_contrasts(NUMBERS, params, means), means))
     trend = find_trend(NUMBERS, params, means)
     assert trend is not None
     assert (trend.is_upward, trend.is_better) == (True, False)

@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.answers.answer import answer_question
-from results.answers.effects_table import render_effects
+from results.answers.effects_table import effects_frame, render_effects
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
+from results.stats.effects.searched_keys import NO_VALUE
 from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.sweep import load_sweep
 from results.table import print_ranking
@@ -121,6 +123,55 @@ def test_pruned_and_failed_trials_are_left_out_and_counted(make_report: MakeRepo
     assert [effect.num_trials for effect in found.columns["overall"].values["weight"]] == [1, 2, 1]
 
 
+def typed_in_order(
+    order: np.random.Generator, bases: Mapping[str, Any], scale: float, make_report: MakeReport, make_record: MakeRecord
+) -> tuple[list[str], pd.DataFrame]:
+    """The answer and the effects of one grid, whose keys, values and trials are in some order."""
+    grid = {"weight": [0.1, 0.3, 3], "mode": ["a", "b", "none"]}
+    names = [str(name) for name in order.permutation(list(grid))]
+    shuffled = [[name, [grid[name][place] for place in order.permutation(3)]] for name in names]
+    records, reports = [], {}
+    for number, point in enumerate(itertools.product(*(values for _, values in shuffled))):
+        params = dict(zip(names, point, strict=True))
+        own = 3 * grid["weight"].index(params["weight"]) + grid["mode"].index(params["mode"])
+        for replicate in range(3):
+            record = make_record(number, replicate)
+            records.append(replace(record, params=params, config_hash=f"{7 * own % 9}"))
+            report = make_report(1, skill=0.4 + scale * (own // 3), seed=10 * own + replicate)
+            reports[record.trial_id] = [report]
+    records = [records[place] for place in order.permutation(len(records))]
+    space = {"question": "Which?", "metric": "overall", "grid": shuffled, "ranges": []}
+    info = {"space": space, "base": bases, "search": "grid", "options": {"replicates": 3}}
+    effects = sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
+    frame = effects_frame(effects).assign(text=lambda own: own["value"].map(str)).sort_values(["key", "task", "text"])
+    return answer_question(effects, records), frame.reset_index(drop=True)
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.1])
+@pytest.mark.parametrize("bases", [{"weight": 7, "mode": "c"}, {"weight": 0.1, "mode": "c"}])
+def test_answer_is_the_same_for_every_order_of_keys_values_and_trials(
+    bases: Mapping[str, Any], scale: float, make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    answer, frame = typed_in_order(np.random.default_rng(0), bases, scale, make_report, make_record)
+    assert not any(line.startswith("Keep mode") for line in answer), "nobody has a value that is not the base's"
+    for seed in (1, 2):
+        other, its_frame = typed_in_order(np.random.default_rng(seed), bases, scale, make_report, make_record)
+        assert sorted(other) == sorted(answer)
+        pd.testing.assert_frame_equal(its_frame, frame, rtol=1e-6)
+
+
+def test_intervals_follow_from_the_columns_that_say_what_they_are_made_of(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    _, frame = typed_in_order(np.random.default_rng(0), {"weight": 0.1, "mode": "c"}, 0.05, make_report, make_record)
+    own = frame[frame["low"].notna()]
+    both = np.hypot(own["training_factor"] * own["training_error"], own["example_factor"] * own["example_error"])
+    half = np.maximum(both, own["example_factor"] * own["fixed_error"])
+    np.testing.assert_allclose(own["low"], own["difference"] - half)
+    np.testing.assert_allclose(own["high"], own["difference"] + half)
+    assert (own["degrees"] > 1).all()
+
+
 BEST = {"replicate_best": 2, "chosen_by": 1}
 
 
@@ -132,9 +183,10 @@ def test_grid_compares_only_configurations_that_were_trained_again(
     found = estimate(records, reports, BEST)
     values = found.columns["overall"].values["weight"]
     assert [(effect.value, effect.num_trials) for effect in values] == [(0, 3), (2, 3)]
-    assert (found.num_dropped, found.keys[0].base) == (1, 0), "the space's base was not trained again"
+    assert (found.num_dropped, found.keys[0].base) == (1, NO_VALUE), "the space's base was not trained again"
     alone = estimate([record for record in records if record.number != 1], reports)
-    assert values[1].interval == pytest.approx(alone.columns["overall"].values["weight"][1].interval)
+    expected = alone.columns["overall"].values["weight"]
+    assert [own.interval for own in values] == [own.interval for own in expected]
 
 
 def test_curve_is_fitted_to_the_trainings_that_all_configurations_have(
