@@ -121,15 +121,15 @@ class Sweep:
 
             - `number` (int64) of the configuration, then a column per searched key, with the type of its values; `none`
                 for None.
-            - Per score `<task>_<split>`, `overall` for the total (float64): mean over replicates, each at the epoch of
-                its highest overall dev score. `<score>_standard_error` over examples, `<score>_replicate_error` over
-                replicates (float64).
+            - Per score `<task>_<split>`, `overall` for the total (float64): mean over replicates that count, each at
+                the epoch of its highest overall dev score, without their effects where some configurations lack one.
+                `<score>_standard_error` over examples, `<score>_replicate_error` over replicates (float64).
             - `best_epoch` (float64): mean over replicates.
-            - `below_best` (float64): how far the mean overall score, without the effects of replicates, is below the
-                best one of the same tasks.
+            - `below_best` (float64): how far the mean overall score is below the best one of the same tasks; missing
+                where no trial has completed.
             - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows and all looks at
                 the sweep at once); missing where training was not repeated.
-            - `may_be_best` (bool): it has a score and was not significantly worse than the best one.
+            - `may_be_best` (bool): it has finished and was not significantly worse than the best one.
             - `decided_at` (Int64): replicates (of a search, trainings) after which it was; missing if it was not.
             - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
                 follows these and is not compared.
@@ -145,7 +145,7 @@ class Sweep:
 
         Args:
             bases: by key, the value that others are compared with: `{"smart.weight": 0.45}`. None for the base
-                configuration's, or the first one where that was not trained.
+                configuration's, or in each score the one with the best mean where that was not trained.
 
         Returns:
             Columns, a row per value of a key and task, or per point of a range's curve and task:
@@ -157,6 +157,8 @@ class Sweep:
             - `mean` (float64) score, for a range the fitted curve's.
             - `difference` (float64) from the base value, for a range from the curve's mean.
             - `standard_error` (float64) of the difference, over training and examples.
+            - `training_error`, `example_error`, `fixed_error`, `degrees`, `training_factor` and `example_factor`
+                (float64): what the interval is made of (`docs/results.md`).
             - `low` and `high` (float64) of its 95 % interval, for all values of a key at once, for a range at each
                 point alone, and over all looks at the sweep.
             - `decided_at` (Int64): replicates after which the interval did not contain 0; missing if it does.
@@ -220,7 +222,7 @@ class Sweep:
         if effects.search == "grid":  # names no best configuration: nothing is ranked for its answer
             return answer_question(effects, self.records, difference)
         number = base_number(searched_keys(self.info, self.records), self.records)
-        ranked = self.ranked_finished
+        ranked = [row for row in self.ranked if row.is_finished]
         return answer_question(effects, self.records, difference, ranked=ranked, base_number=number)
 
     @cached_property
@@ -244,14 +246,6 @@ class Sweep:
     def ranked(self) -> list[RankedConfiguration]:
         """The configurations, best first; raises as `ranking`."""
         return rank(self.records, self.scores, self.looks, replicated_best(self.info, self.records))
-
-    @cached_property
-    def ranked_finished(self) -> list[RankedConfiguration]:
-        """The configurations with a finished trial, compared among themselves, best first; raises as `ranking`."""
-        finished = self.finished
-        if len(finished) == len(self.records):
-            return self.ranked
-        return rank(finished, self.scores, self.looks, replicated_best(self.info, self.records))
 
     @cached_property
     def estimated_effects(self) -> SweepEffects:

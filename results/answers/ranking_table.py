@@ -135,42 +135,43 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     scored = [row for row in rows if row.scores]
     if not scored:
         return ["No configuration has an overall score yet."]
+    finished = [row for row in scored if row.is_finished]
     lines = [
         "Scores are at the epoch of the highest overall dev score, in the column epoch.",
         "± standard error over the examples: how far the score would move with other examples of the kind.",
     ]
     if any(row.scores[TOTAL].replicate_error is not None for row in scored):
         lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
-    return [*lines, *mark_lines(scored), *caveats(scored)]
+    return [*lines, *mark_lines(finished), *caveats(scored, finished)]
 
 
-def mark_lines(scored: Sequence[RankedConfiguration]) -> list[str]:
+def mark_lines(finished: Sequence[RankedConfiguration]) -> list[str]:
     """Returns what the mark means, in a line; empty where there is nothing to compare."""
-    num_alike = count_alike(scored)
-    if num_alike == 1:
+    num_alike = count_alike(finished)
+    if num_alike < 2:
         return []
-    if scored[0].margin is None:
-        why = why_unknown(max(len(row.trials) for row in scored))
+    if finished[0].margin is None:
+        why = why_unknown(max(len(row.trials) for row in finished))
         return [f"{MARK} may be the best: every row, as {why} (--replicates 3)."]
-    of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
+    of_its_tasks = "" if num_alike == len(finished) else " of the same tasks"
     lines = [
         f"{MARK} may be the best{of_its_tasks}: not significantly below the best one, with the variance of "
         "training and of the dev examples, all rows compared at once and however often you look (95 %)."
     ]
-    most = max(len(row.trials) for row in scored)
-    earlier = sorted({row.decided_at for row in scored if row.decided_at is not None and row.decided_at < most})
+    most = max(len(row.trials) for row in finished)
+    earlier = sorted({row.decided_at for row in finished if row.decided_at is not None and row.decided_at < most})
     if earlier:
         lines.append(f"Some rows were significantly worse after {' or '.join(map(str, earlier))} replicates already.")
     return lines
 
 
-def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
+def caveats(scored: Sequence[RankedConfiguration], finished: Sequence[RankedConfiguration]) -> Iterator[str]:
     """Yields what cannot be read from the table's order, in lines."""
-    num_alike, num_dropped = count_alike(scored), sum(row.was_dropped for row in scored)
-    if not all(row.is_finished for row in scored):
+    num_alike, num_dropped = count_alike(finished), sum(row.was_dropped for row in scored)
+    if len(finished) < len(scored):
         yield (
-            "Where no trial of a configuration has finished, one that was pruned or has not ended counts with its "
-            "best scores so far; had it finished, it might score higher."
+            "Configurations of which no trial has finished come last, with their best scores so far, and are not "
+            "compared: had they finished, they might score higher."
         )
     if num_dropped:
         yield (
@@ -178,7 +179,7 @@ def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
             "again (--replicate-best), which does not show that they are worse: they keep the mark and come last, with "
             "scores of fewer trainings."
         )
-    if num_alike < len(scored):
+    if count_alike(scored) < len(scored):
         yield (
             "Rows were trained on different tasks, and overall is a mean over a row's own: compare it only among rows "
             "with the same tasks, which stand together."
@@ -191,7 +192,7 @@ def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
 
 
 def count_alike(scored: Sequence[RankedConfiguration]) -> int:
-    """Returns how many rows have the same tasks as the first one."""
+    """Returns how many rows have the same tasks as the first one; 0 of none."""
     return sum(row.tasks == scored[0].tasks for row in scored)
 
 
@@ -203,9 +204,8 @@ def why_unknown(most_replicates: int) -> str:
 
 
 def metric_lines(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> list[str]:
-    """Returns the metrics of tasks with another than their kind's usual one, in a line; empty if there are none."""
-    shown = [tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks]
-    return metrics_line([task for task in shown if task.metric != task.kind_entry.default_metric])
+    """Returns the metrics of the tasks in a line; empty if there are none."""
+    return metrics_line([tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks])
 
 
 def metrics_line(tasks: Sequence[Task]) -> list[str]:

@@ -45,7 +45,7 @@ class Score:
     """A score and its standard errors."""
 
     value: float
-    """Mean over replicates."""
+    """Mean over replicates, without the effects of replicates where some configurations lack one."""
     example_error: float
     """Standard error over examples."""
     replicate_error: float | None
@@ -63,14 +63,15 @@ class RankedConfiguration:
     is_finished: bool
     """Whether some trial of it has completed; then only completed ones count."""
     trials: tuple[str, ...]
-    """Replicates with an overall score: the completed ones, or if there are none, those that have not failed."""
+    """Replicates with an overall score: the completed ones of complete rounds, or if there are none, all completed
+    ones; or if there are none of these either, those that have not failed."""
     scores: Mapping[Column, Score]
     """At each trial's best overall epoch, `TOTAL` among them; empty where no trial counts."""
     best_epoch: float | None
     """Epoch of the highest overall score, from 1; mean over replicates."""
     below_best: float | None = None
-    """How far its mean overall score, without the effects of replicates, is below the best one of the same tasks; None
-    if it has no score or there is nothing to compare."""
+    """How far its mean overall score is below the best one of the same tasks; None if no trial of it has completed or
+    there is nothing to compare."""
     margin: float | None = None
     """How far it must be below to be significantly worse (95 %, all rows and all looks at once); None where this is not
     known, because training was not repeated."""
@@ -88,8 +89,8 @@ class RankedConfiguration:
 
     @property
     def may_be_best(self) -> bool:
-        """Whether it has a score and was not significantly worse than the best configuration of the same tasks."""
-        return bool(self.scores) and self.decided_at is None
+        """Whether it has finished and was not significantly worse than the best configuration of the same tasks."""
+        return bool(self.scores) and self.is_finished and self.decided_at is None
 
 
 def rank(
@@ -99,25 +100,27 @@ def rank(
 
     Overall scores of different tasks are not comparable: configurations with the most tasks come first, those with the
     same tasks stay together, and each is compared with the first of its own. If only the `best` were trained again,
-    the others follow them and are not compared. Scores are means over all trials, comparisons those of `looks`.
+    the others follow them and are not compared; nor are those that have not finished, which come last. Trials that do
+    not count at the last of the `looks` have no part in the scores, so that these are what the comparisons say.
     """
-    rows = [rank_one(group, scores) for group in group_by_configuration(records)]
+    rows = [rank_one(group, scores, looks) for group in group_by_configuration(records)]
     rows = [replace(row, was_dropped=best is not None and row.number not in best.numbers) for row in rows]
-    rows.sort(key=lambda row: (*comparison_group(row), -row.scores[TOTAL].value if row.scores else 1.0))
+    rows.sort(key=lambda row: (*comparison_group(row), -row.scores[TOTAL].value if row.scores else 1.0, row.number))
     by_trial = {record.trial_id: record for record in records}
     alike = itertools.groupby(rows, key=comparison_group)
     return [row for _, found in alike for row in compare_with_best(list(found), scores, looks, by_trial)]
 
 
-def comparison_group(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bool]:
+def comparison_group(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bool, bool]:
     """Rows of equal groups are compared with each other; those with a lower one come first."""
-    return -len(row.tasks), row.tasks, row.was_dropped
+    return -len(row.tasks), row.tasks, row.was_dropped, not row.is_finished
 
 
-def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfiguration:
+def rank_one(group: Sequence[TrialRecord], scores: TrialScores, looks: Looks) -> RankedConfiguration:
     """Returns one configuration from its replicates."""
     completed = [record for record in group if record.status in COMPLETED]
-    trials = [record.trial_id for record in completed or group if record.trial_id in scores.epochs]
+    counting = [record for record in completed if looks.has(record.number, record.replicate)]
+    trials = [record.trial_id for record in counting or completed or group if record.trial_id in scores.epochs]
     tasks = [task for task in scores.tasks if any(trial in scores.values.get((task, "dev"), {}) for trial in trials)]
     means = {}
     for column, by_trial in scores.values.items():
@@ -152,17 +155,16 @@ def compare_with_best(
 ) -> list[RankedConfiguration]:
     """Compares configurations, all with the same tasks, with the best of them, and sorts them.
 
-    Where some replicates are missing, means without the effects of replicates may have another order than plain ones.
     What was distinguished from the best at an earlier look stays so, unless it is the best now.
     """
-    if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped:
+    if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped or not rows[0].is_finished:
         return list(rows)
+    rows = with_fitted_means(rows, scores, records)
     trials = [[records[trial] for trial in row.trials] for row in rows]
     decided_at = {
         place: looks.race.worse_at[row.number] for place, row in enumerate(rows) if row.number in looks.race.worse_at
     }
-    counted = [[one for one in own if looks.has(one.number, one.replicate)] or own for own in trials]
-    means = configuration_means(scores.of_models(TOTAL, rows[0].tasks, counted))
+    means = configuration_means(scores.of_models(TOTAL, rows[0].tasks, trials))
     among = np.array([place not in decided_at for place in range(len(rows))])
     found = confidence_set(means, among, look=looks.now)
     best = int(np.where(among, means.means, -np.inf).argmax())
@@ -185,6 +187,22 @@ def compare_with_best(
     return sorted(
         compared, key=lambda row: (row.decided_at is not None and (row.below_best or 0.0) < 0, row.below_best)
     )
+
+
+def with_fitted_means(
+    rows: Sequence[RankedConfiguration], scores: TrialScores, records: Mapping[str, TrialRecord]
+) -> list[RankedConfiguration]:
+    """Returns the rows with means without the effects of replicates, where some of them lack a replicate."""
+    found = list(rows)
+    for column in {column for row in rows for column in row.scores}:
+        places = [place for place, row in enumerate(rows) if column in row.scores]
+        trials = [[records[one] for one in rows[place].trials if one in scores.values[column]] for place in places]
+        if len({tuple(sorted(one.replicate for one in own)) for own in trials}) > 1:
+            means = configuration_means(scores.of_models(column, rows[0].tasks, trials)).means
+            for place, mean in zip(places, means.tolist(), strict=True):
+                fitted = replace(found[place].scores[column], value=mean)
+                found[place] = replace(found[place], scores={**found[place].scores, column: fitted})
+    return found
 
 
 def distinguished(

@@ -142,8 +142,9 @@ def test_effects_have_typed_columns_and_agree_with_the_ranking(sweep_folder: Pat
     sweep = load_sweep(sweep_folder)
     effects, ranking = sweep.effects(), sweep.ranking().set_index("smart.weight")
     names = ["key", "value", "task", "is_base", "num_trials", "mean", "difference", "standard_error"]
+    names += ["training_error", "example_error", "fixed_error", "degrees", "training_factor", "example_factor"]
     names += ["low", "high", "decided_at"]
-    types = ("string", "object", "string", "boolean", "Int64", *["float64"] * 5, "Int64")
+    types = ("string", "object", "string", "boolean", "Int64", *["float64"] * 11, "Int64")
     assert {name: str(kind) for name, kind in effects.dtypes.items()} == dict(zip(names, types, strict=True))
     assert list(effects) == names
     overall = effects[effects["task"] == "overall"].set_index("value")
@@ -185,9 +186,9 @@ def test_answer_of_a_search_compares_finished_configurations_with_the_base(sweep
     write_sweep(sweep_folder, {**info, "space": space, "search": "tpe", "base": {"smart": {"weight": 0.0}}})
     sweep = load_sweep(sweep_folder)
     ranking = sweep.ranking()
-    assert ranking["number"].tolist() == [2, 1, 0], "the best one has not finished"
+    assert ranking["number"].tolist() == [1, 0, 2], "the best one has not finished"
     (line,) = [line for line in sweep.answer() if "best configuration" in line]
-    difference = ranking["overall"][1] - ranking["overall"][2]
+    difference = ranking["overall"][0] - ranking["overall"][1]
     assert line.startswith(
         f"The best configuration so far, 0001 (weight=0.5), is {difference:+.3f} overall above the base configuration, "
         "0000."
@@ -256,7 +257,7 @@ def test_a_trial_whose_predictions_are_lost_has_failed_and_all_others_are_ranked
     sweep_folder: Path, is_missing: bool, split: str
 ) -> None:
     before = load_sweep(sweep_folder)
-    assert [row.number for row in before.ranked if row.scores] == [2, 1, 0]
+    assert [row.number for row in before.ranked if row.scores] == [1, 0, 2]
     epoch = before.scores.epochs["0001-r0"]
     if is_missing:
         report = build_report(epoch, skill=0.4 + 0.2 * epoch, seed=1)
@@ -265,7 +266,7 @@ def test_a_trial_whose_predictions_are_lost_has_failed_and_all_others_are_ranked
     else:
         damage_logits(sweep_folder, "0001-r0", epoch, "sst", split)
     sweep = load_sweep(sweep_folder)
-    assert [row.number for row in sweep.ranked if row.scores] == [2, 0]
+    assert [row.number for row in sweep.ranked if row.scores] == [0, 2]
     (failure,) = (failure for row in sweep.ranked for failure in row.failures)
     assert failure.startswith("0001-r0: ")
     assert failure.endswith("--resume")

@@ -101,8 +101,8 @@ def test_ranking_without_rows_or_scores_is_stated() -> None:
     assert "No configuration has an overall score yet." in text_of([row_of(scores={}, status="queued")])
 
 
-def test_metrics_that_are_not_the_usual_ones_are_named() -> None:
-    assert "Metrics:" not in text_of([row_of()])
+def test_metrics_of_all_tasks_are_named() -> None:
+    assert "Metrics: SST accuracy; STS Pearson's correlation." in text_of([row_of()])
     tasks = {**TASKS, "sst": replace(TASKS["sst"], metric="macro_f1"), "sts": replace(TASKS["sts"], metric="rmse")}
     assert "Metrics: SST macro F1; STS RMSE, lower is better." in text_of([row_of()], tasks=tasks)
     assert "-0.540" in text_of([row_of()], tasks=tasks)  # the score of an RMSE is its negative
@@ -158,7 +158,7 @@ def test_status_is_shown_where_some_trial_has_not_completed() -> None:
     assert "status" not in text_of([row_of()])
     text = text_of([row_of(), row_of(1, status="pruned", is_finished=False)])
     assert "status" in text
-    assert "counts with its best scores so far" in " ".join(text.split())
+    assert "come last, with their best scores so far, and are not compared" in " ".join(text.split())
     assert "so far" not in text_of([row_of(), row_of(1, status="complete 2, failed 1")])
     assert "so far" not in text_of([row_of(), row_of(1, status="reused 1, running 1")]), (
         "the running one does not count"

@@ -103,7 +103,7 @@ def test_sweep_without_scores_is_one_line(name: str, arguments: dict[str, Any], 
     ("name", "arguments", "line"),
     [
         ("effects", {"key": "smart.weigth"}, "unknown searched key 'smart.weigth'; did you mean 'smart.weight'?"),
-        ("scores", {}, "the searched key must be named where there are several, got smart.weight, smart.mode"),
+        ("scores", {}, "the searched key must be named where there are several, got smart.mode, smart.weight"),
         ("curves", {"task": "ssst"}, "unknown task 'ssst'; did you mean 'sst'?"),
         ("reliability", {"task": "qpq"}, "unknown task 'qpq'; did you mean 'qqp'?"),
         ("predictions", {"task": "qqp", "trial": "0001-r1"}, "unknown trial '0001-r1'; did you mean '0001-r0'?"),

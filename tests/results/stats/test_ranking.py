@@ -62,9 +62,9 @@ def test_errors_over_examples_of_the_best_epoch_agree_with_a_bootstrap(
 
 def test_replicates_are_one_row_with_their_mean_and_its_error(make_report: MakeReport, make_record: MakeRecord) -> None:
     reports = {f"0000-r{replicate}": [make_report(1, seed=replicate)] for replicate in range(3)}
-    reports["0001-r0"] = [make_report(1, skill=0.1)]
-    rows = rank_reports([*(make_record(0, replicate) for replicate in range(3)), make_record(1)], reports)
-    assert [row.trials for row in rows] == [("0000-r0", "0000-r1", "0000-r2"), ("0001-r0",)]
+    reports |= {f"0001-r{replicate}": [make_report(1, skill=0.1, seed=replicate)] for replicate in range(3)}
+    rows = rank_reports([make_record(number, replicate) for number in (0, 1) for replicate in range(3)], reports)
+    assert rows[0].trials == ("0000-r0", "0000-r1", "0000-r2")
     totals = [value_of(reports[f"0000-r{replicate}"][0], "overall", "dev") for replicate in range(3)]
     total = rows[0].scores[TOTAL]
     assert total.value == pytest.approx(np.mean(totals))
@@ -114,12 +114,27 @@ def test_missing_replicate_does_not_decide_the_order(make_report: MakeReport, ma
     skills = {(0, 1): 2.0, (1, 0): 0.4, (1, 1): 2.5, (2, 0): 0.2, (2, 1): 2.0}
     reports = {f"{n:04d}-r{r}": [make_report(1, skill=skill, seed=r)] for (n, r), skill in skills.items()}
     rows = rank_reports([make_record(0, status="failed"), *(make_record(*key) for key in skills)], reports)
-    plain = {row.number: row.scores[TOTAL].value for row in rows}
+    plain = {
+        row.number: np.mean([value_of(reports[trial][0], "overall", "dev") for trial in row.trials]) for row in rows
+    }
     assert max(plain, key=lambda number: plain[number]) == 0
     assert rows[0].number == 1
-    below = [row.below_best for row in rows]
-    assert below == sorted(below, key=lambda value: value or 0.0)
-    assert below[0] == 0
+    shown = [row.scores[TOTAL].value for row in rows]
+    assert [row.below_best for row in rows] == pytest.approx([shown[0] - value for value in shown])
+    assert shown == sorted(shown, reverse=True)
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted", "pruned"])
+def test_what_has_not_ended_stands_below_what_has_and_is_not_compared(
+    make_report: MakeReport, make_record: MakeRecord, status: str
+) -> None:
+    skills = {0: 0.2, 1: 0.4, 2: 9.0}
+    reports = {f"{number:04d}-r0": [make_report(1, skill=skill)] for number, skill in skills.items()}
+    rows = rank_reports([make_record(0), make_record(1), make_record(2, status=status)], reports)
+    assert [row.number for row in rows] == [1, 0, 2]
+    assert rows[2].scores[TOTAL].value > rows[0].scores[TOTAL].value
+    assert [row.below_best for row in rows][::2] == [0, None]
+    assert [row.may_be_best for row in rows] == [True, True, False]
 
 
 def test_margin_includes_training_variance(make_report: MakeReport, make_record: MakeRecord) -> None:
@@ -207,14 +222,13 @@ def test_what_was_worse_at_the_declared_look_stays_so(make_report: MakeReport, m
     assert fresh[1].may_be_best
 
 
-def test_trials_of_an_incomplete_round_are_shown_and_not_compared(
-    make_report: MakeReport, make_record: MakeRecord
-) -> None:
+def test_trials_of_an_incomplete_round_do_not_count(make_report: MakeReport, make_record: MakeRecord) -> None:
     skills = {(0, 0): 1.0, (0, 1): 1.1, (1, 0): 1.2, (1, 1): 1.3, (0, 2): 9.0}
     reports = {f"{n:04d}-r{r}": [make_report(1, skill=skill, seed=r)] for (n, r), skill in skills.items()}
     rows = rank_reports([*(make_record(*key) for key in skills), make_record(1, 2, status="running")], reports)
     without = rank_reports([make_record(*key) for key in list(skills)[:4]], reports)
     assert [row.number for row in rows] == [1, 0]
-    assert len(rows[1].trials) == 3
-    assert rows[1].scores[TOTAL].value > rows[0].scores[TOTAL].value
-    assert [(row.below_best, row.margin) for row in rows] == [(row.below_best, row.margin) for row in without]
+    assert rows[1].trials == ("0000-r0", "0000-r1")
+    assert [(row.scores, row.below_best, row.margin) for row in rows] == [
+        (row.scores, row.below_best, row.margin) for row in without
+    ]
