@@ -18,7 +18,7 @@ from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.error_spending import ERROR
 from results.stats.power import MAX_REPLICATES
 from results.stats.ranking import RankedConfiguration, searched_names
-from results.stats.texts import capitalized, named, value_text
+from results.stats.texts import capitalized, named, searched_text, value_text
 
 MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times as many."""
@@ -270,13 +270,12 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
         yield "--difference is for grids: the curves of a search have bands instead (--effects)."
     elif difference is not None and (main is None or not any(main.precisions.values())):
         yield f"How many replicates would find a difference of {difference:.3g} cannot be said from these trials."
-    for key in effects.keys:
-        if key.range is None and key.values and key.base is NO_VALUE:
-            own = "" if key.own_base is NO_VALUE else f", {value_text(key.own_base)},"
-            yield (
-                f"The base value of {key.name}{own} is not among the values compared: differences are from the "
-                f"{key.base_title}, and their intervals allow for its having been picked (all pairs)."
-            )
+    picked = [key.name for key in effects.keys if key.range is None and key.values and key.base is NO_VALUE]
+    if picked:
+        yield (
+            f"The base value of {named(picked)} was not trained: differences are from the value with the best mean, "
+            "and their intervals allow for its having been picked (all pairs)."
+        )
     if effects.num_dropped and not is_grid:
         yield "Only trainings that all configurations have count above; the best were trained again for the ranking."
     elif effects.num_dropped:
@@ -300,17 +299,12 @@ def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]
             lines.append(f"{own} {'counts' if is_one else 'count'} once all {which} have as many replicates.")
     if not effects.left_out:
         return lines
-    by_number = {record.number: searched_text(record) for record in records if record.status == "failed"}
+    by_number = {record.number: searched_text(record.params) for record in records if record.status == "failed"}
     failed = sorted(filter(None, by_number.values()))
     more = [f"and {len(failed) - MAX_NAMED} more"] if len(failed) > MAX_NAMED else []
     shown = {"failed": f" ({'; '.join([*failed[:MAX_NAMED], *more])})"} if failed else {}
     counts = ", ".join(f"{count} {status}{shown.get(status, '')}" for status, count in effects.left_out.items())
     return [*lines, f"Trials left out: {counts}."]
-
-
-def searched_text(record: TrialRecord) -> str:
-    """E.g. `smart.weight 0.45, smart.mode paper`; of many keys the first, and empty if nothing was searched."""
-    return named([f"{key} {value_text(value)}" for key, value in record.params.items()])
 
 
 def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], base_number: int | None) -> Iterator[str]:

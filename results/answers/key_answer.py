@@ -1,5 +1,6 @@
 """Facts about one key of a grid: which value to use, what is decided, and what more replicates would show."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,9 @@ class Forecast:
     """The undecided value with this difference; None of a difference that was asked for."""
     needed: int | None
     """The fewest replicates with which it is found; None if `MAX_REPLICATES` do not suffice."""
-    is_dev_too_small: bool
-    """Whether no number of replicates finds it, as dev has too few examples."""
+    times_rows: float
+    """How many times as many dev rows very many replicates need to find it; above 1, no number of replicates finds it
+    on this dev set."""
     is_found: bool
     """Whether it is found with the present replicates."""
 
@@ -153,6 +155,5 @@ def forecast(
     if undecided is not None and needed is not None:
         needed = max(needed, most_replicates + 1)
     is_found = needed is not None and needed <= precision.num_replicates
-    return Forecast(
-        size=size, of=undecided, needed=needed, is_dev_too_small=size <= precision.finest, is_found=is_found
-    )
+    times_rows = (precision.finest / size) ** 2 if size else math.inf  # errors fall with the root of the rows
+    return Forecast(size=size, of=undecided, needed=needed, times_rows=times_rows, is_found=is_found)

@@ -12,6 +12,9 @@ from results.stats.power import MAX_REPLICATES
 from results.stats.resampling import CONFIDENCE
 from results.stats.texts import named, short_numbers, value_text
 
+MOST_TIMES_ROWS = 100
+"""Nobody labels as many times as many rows: beyond, the number is not said."""
+
 
 def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
     """Yields the facts in sentences: what to do first, then what is decided, worse values first."""
@@ -145,8 +148,12 @@ def forecast_words(found: Forecast, cost: Callable[[int], str]) -> str:
     else:
         value = value_text(found.of.value)
         what, most = f"A difference as small as that of {value} ({amount(found.size)})", MOST_WORTH
-    if found.is_dev_too_small:
-        return f"{what} is found with no number of replicates on a dev set of this size."
+    if found.times_rows > 1:
+        rows = (
+            f" (about {found.times_rows:.2g} times as many rows would do)" if found.times_rows < MOST_TIMES_ROWS else ""
+        )
+        of = "" if found.of is None else f", such as that of {value_text(found.of.value)}"
+        return f"No number of replicates would show a difference of {amount(found.size)}{of}: dev is too small{rows}."
     if found.needed is None or found.needed > most:
         why = "" if found.of is None else ", which is not worth it"
         return f"{what} takes more than {most} replicates to find{why}."

@@ -1,11 +1,11 @@
 """What a race has decided, in words: after each round, in progress, and below the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mtlib.runtime.command_line import counted
 from results.records.race import DECIDED, LAST_ROUND, RaceRecord, RoundDecision
 from results.records.trials import COMPLETED, TrialRecord
-from results.stats.texts import capitalized, named
+from results.stats.texts import capitalized, named, searched_text
 
 
 def decision_lines(race: RaceRecord, num_known: int) -> list[str]:
@@ -34,9 +34,9 @@ def decision_line(decision: RoundDecision, *, is_repeated: bool) -> str:
     return f"{name}: {'; '.join([*(parts or ['none leaves']), ending_words(decision) or going])}"
 
 
-def ending_words(decision: RoundDecision) -> str:
-    """Returns why the race ends after a round; empty if it goes on."""
-    left = named(numbers_of(decision.open))
+def ending_words(decision: RoundDecision, names: Mapping[int, str] | None = None) -> str:
+    """Returns why the race ends after a round; empty if it goes on. What has no name is shown by its number."""
+    left = named([(names or {}).get(number, f"{number:04d}") for number in decision.open])
     if not decision.end:
         return ""
     if decision.end == DECIDED:
@@ -68,7 +68,8 @@ def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
     raced = {*race.left_at, *last.open}
     cost = sum(record.number in raced and record.status in COMPLETED for record in records)
     alike = len(raced) * race.num_rounds
-    state = ending_words(last) or progress_words(race)
+    names = {own.number: f"{own.number:04d} ({searched_text(own.params)})" for own in records}
+    state = ending_words(last, names) or progress_words(race)
     spent = f"{counted(cost, 'training')} ({alike} with equal replicates)"
     rounds = f"{counted(race.num_rounds, 'round')} of {counted(len(raced), 'configuration')}"
     return f"{capitalized(state)}: {rounds}, {spent}."

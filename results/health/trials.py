@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line
-from results.answers.answer import searched_text
 from results.answers.next_commands import report_command, resume_command
 from results.health.finding import Finding
 from results.records.trials import UNFINISHED, TrialRecord
-from results.stats.texts import named
+from results.stats.texts import named, searched_text
 from results.sweep import Sweep
 
 NOT_FINITE = re.compile(
@@ -27,7 +26,7 @@ def failed_trials(sweep: Sweep) -> Iterator[Finding]:
         if record.status == "failed":
             reasons[first_line(ValueError(record.error or "no reason recorded"))].append(record)
     for reason, own in reasons.items():
-        texts = {record.trial_id: searched_text(record) for record in own}
+        texts = {record.trial_id: searched_text(record.params) for record in own}
         trials = named([trial + (f" ({text})" if text else "") for trial, text in texts.items()])
         what = f"{counted(len(own), 'trial')} failed: {reason.rstrip('.')}. Failed: {trials}"
         if NOT_FINITE.search(reason):

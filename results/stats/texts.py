@@ -1,7 +1,7 @@
 """Texts of searched values and keys, of numbers and of lists of names."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,11 @@ def value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "-".join(map(value_text, value))
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def searched_text(params: Mapping[str, Any]) -> str:
+    """E.g. `smart.weight 0.45, smart.mode paper`; of many keys the first, and empty if nothing was searched."""
+    return named([f"{key} {value_text(value)}" for key, value in params.items()])
 
 
 def frame_value(value: Any) -> Any:

@@ -83,7 +83,7 @@ def test_forecast_is_of_the_largest_undecided_difference_by_its_own_margin() -> 
     assert (found.of.value, found.size) == (1.0, 0.008)
     assert found.needed == PRECISION.of_contrast(0.01).replicates_needed(0.008)
     assert 3 < (found.needed or 0) <= MOST_WORTH
-    assert not found.is_dev_too_small
+    assert found.times_rows < 1
     more = forecast(answer_of([value(1.0, -0.008)]), PRECISION, 9)
     assert more is not None
     assert more.needed == 10, "nine have not decided it"
@@ -98,4 +98,6 @@ def test_forecast_of_a_given_difference(asked: float, is_small: bool, is_found: 
     found = forecast(answer_of([value(0.45, 0.014)]), precision, 3, asked)
     assert found is not None
     assert (found.of, found.size, found.needed) == (None, asked, precision.replicates_needed(asked))
-    assert (found.is_dev_too_small, found.is_found) == (is_small, is_found)
+    assert (found.times_rows > 1, found.is_found) == (is_small, is_found)
+    more_rows = replace(precision, example_error=precision.example_error / found.times_rows**0.5)
+    assert more_rows.finest == pytest.approx(asked, rel=0.1), "the level of a look depends on the errors a little"

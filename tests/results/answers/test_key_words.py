@@ -117,18 +117,22 @@ def test_small_p_values_are_bounded() -> None:
         ({"of": None}, "A difference of 0.02 takes 7 replicates to find: 7 trials"),
         ({"of": None, "is_found": True}, "A difference of 0.02 is found with the present replicates."),
         (
-            {"is_dev_too_small": True},
-            "A difference as small as that of 0.45 (.020) is found with no number of replicates on a dev set of this "
-            "size.",
+            {"times_rows": 3.44},
+            "No number of replicates would show a difference of .020, such as that of 0.45: dev is too small (about "
+            "3.4 times as many rows would do).",
         ),
         (
             {"needed": 11},
             "A difference as small as that of 0.45 (.020) takes more than 10 replicates to find, which is not worth "
             "it.",
         ),
+        (
+            {"times_rows": float("inf"), "of": None},
+            "No number of replicates would show a difference of .020: dev is too small.",
+        ),
         ({"of": None, "needed": None}, "A difference of 0.02 takes more than 200 replicates to find."),
     ],
 )
 def test_forecast_in_words(changes: dict[str, Any], text: str) -> None:
-    found = Forecast(size=0.02, of=value(0.45, 0.02), needed=7, is_dev_too_small=False, is_found=False)
+    found = Forecast(size=0.02, of=value(0.45, 0.02), needed=7, times_rows=0.5, is_found=False)
     assert forecast_words(replace(found, **changes), lambda number: f"{number} trials") == text

@@ -49,5 +49,5 @@ def test_answer_has_the_cost_beside_that_of_training_all_alike(make_record: Call
     trained = [*((number, again) for number in range(6) for again in range(2)), (0, 2), (1, 2), (3, 2)]
     records = [make_record(*one) for one in [*trained, (7, 0)]]
     cost = "3 rounds of 6 configurations, 15 trainings (18 with equal replicates)"
-    assert race_answer(race, records) == f"Decided: 0000 is left: {cost}."
+    assert race_answer(race, records) == f"Decided: 0000 (smart.weight 0) is left: {cost}."
     assert race_answer(RaceRecord(), records) == ""

@@ -102,9 +102,9 @@ def test_ranking_without_rows_or_scores_is_stated() -> None:
 
 
 def test_metrics_of_all_tasks_are_named() -> None:
-    assert "Metrics: SST accuracy; STS Pearson's correlation." in text_of([row_of()])
+    assert "Metrics: SST accuracy; QQP accuracy; STS Pearson's correlation." in text_of([row_of()])
     tasks = {**TASKS, "sst": replace(TASKS["sst"], metric="macro_f1"), "sts": replace(TASKS["sts"], metric="rmse")}
-    assert "Metrics: SST macro F1; STS RMSE, lower is better." in text_of([row_of()], tasks=tasks)
+    assert "Metrics: SST macro F1; QQP accuracy; STS RMSE, lower is better." in text_of([row_of()], tasks=tasks)
     assert "-0.540" in text_of([row_of()], tasks=tasks)  # the score of an RMSE is its negative
     assert "Metrics:" not in text_of([], tasks=tasks)
 
