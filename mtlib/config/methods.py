@@ -68,7 +68,7 @@ TABLES: Mapping[str, tuple[str, type[Any]]] = {
     "METRICS": ("metrics", Metric),
 }
 """By its name in a file the field of `Methods` that a table is added to, and the class of its entries."""
-RESERVED_TERMS = frozenset({"loss", "gradient_norm", "loss_weight", "tokens_per_second"})
+RESERVED_TERMS = frozenset({"loss", "gradient_norm", "loss_weight", "tokens", "steps", "tokens_per_second"})
 """What curves have of every training, which no term of a penalty may be called."""
 SELECTION_TABLE = "SELECTION_METHODS"
 """Name in a file of the table of selection methods, which `results.ensembles.methods` reads."""
@@ -89,7 +89,7 @@ def read_methods(paths: Iterable[str | Path]) -> Methods:
         rule = f"{file.name}: the name of a method must not be that of a built-in one"
         require(name not in getattr(BUILT_IN, table), rule, f"'{name}'")
     terms = [term for penalty in methods.penalties.values() for term in penalty.terms]
-    curves = Counter([*terms, *methods.metrics, *RESERVED_TERMS, "tokens"])
+    curves = Counter([*terms, *methods.metrics, *RESERVED_TERMS])
     rule = "metrics and terms of penalties must have names that nothing else in the curves has"
     require(max(curves.values()) == 1, rule, ", ".join(name for name, count in curves.items() if count > 1))
     return methods

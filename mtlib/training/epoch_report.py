@@ -1,6 +1,7 @@
 """The report of an epoch: scores, curves and predictions."""
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,8 @@ from mtlib.tasks import overall_score, score_of
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
 from mtlib.training.run import Run, mean_losses, note_stage_best, num_tokens
 
-TOKENS = "tokens"
-"""Metric of the tokens that an epoch trains on."""
+TOKENS, STEPS = "tokens", "steps"
+"""Metrics of how much an epoch trains of a task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,12 +138,12 @@ def report_of(
 def points_of(
     run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
 ) -> list[Point]:
-    """Returns the epoch's points: running means and tokens of training,
+    """Returns the epoch's points: running means, tokens and steps of training,
     metrics of dev and of the scored rows of train, overall score."""
     found: list[tuple[str, str, str, float]] = [
         (task, "train", name, total / rows) for task, sums in run.sums.items() for name, (total, rows) in sums.items()
     ]
-    found += [(task, "train", TOKENS, count) for task, count in trained_tokens(run).items()]
+    found += [(task, "train", metric, count) for (task, metric), count in trained_amounts(run).items()]
     found += [(task, "train", "loss_weight", weight) for task, weight in loss_weights(run).items()]
     found += [(task, "dev", name, value) for task, values in metrics.items() for name, value in values.items()]
     for part in predictions:
@@ -158,8 +159,9 @@ def points_of(
     ]
 
 
-def trained_tokens(run: Run) -> dict[str, float]:
-    """Returns how many tokens of each task's texts the epoch trains on, special ones included and padding not.
+def trained_amounts(run: Run) -> dict[tuple[str, str], float]:
+    """Returns how many tokens of each task's texts the epoch trains on, special ones included and padding not, and how
+    many of its steps have a batch of the task, by task and metric.
 
     All workers together; a token counts once per step, however many passes its penalties take. The epoch's steps follow
     from the configuration, so that the numbers are exact after a resume too, without a count during training.
@@ -167,11 +169,12 @@ def trained_tokens(run: Run) -> dict[str, float]:
     rows: dict[str, list[np.ndarray]] = {}
     for part in itertools.chain(*epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)):
         rows.setdefault(part.set, []).append(part.rows)
-    counts: dict[str, float] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for name, own in rows.items():
         task = run.config.task_of(name)
-        counts[task] = counts.get(task, 0.0) + num_tokens(run, name, np.concatenate(own))
-    return counts
+        counts[task, TOKENS] += num_tokens(run, name, np.concatenate(own))
+        counts[task, STEPS] += len(own)
+    return {key: float(count) for key, count in counts.items()}
 
 
 def loss_weights(run: Run) -> dict[str, float]:

@@ -7,6 +7,7 @@ from functools import partial
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
+from results.answers.amount_words import amount_lines
 from results.answers.key_answer import MOST_WORTH, KeyAnswer, forecast, key_answer
 from results.answers.key_words import forecast_words, p_text, range_words, replicates_text, value_words
 from results.answers.next_commands import resume_command
@@ -100,6 +101,7 @@ def task_answers(effects: SweepEffects) -> Iterator[str]:
         words = [own.words for own in key_paragraphs(effects, column)]
         reason = f"not known: {why_uncertain(effects, column)}."
         yield f"{column.title}: {' '.join(words) if column.is_known else reason}"
+    yield from amount_lines(effects.amounts, next(iter(effects.columns.values())).tasks)
     if effects.search == "grid" and not all(column.is_known for column in effects.compared):
         yield f"For an answer:\n{COMMAND_INDENT}{resume_command(effects.path)} --replicates {MORE_REPLICATES}"
 

@@ -14,12 +14,13 @@ from results.figures.draw import Dash, Mode, Panel, Trace, axis, figure_of, seri
 from results.figures.hover import score_title, short_names, values_lines
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.ranking import RankedConfiguration
+from results.stats.trial_scores import STEPS, TOKENS
 
 MAX_HIGHLIGHTED = 6
 """Configurations that have a colour each: the best ones."""
 OTHERS, SINGLE_TRIALS = "other trials", "single trials"
 """Names of what is grey."""
-LOSS, NORM, TOKEN_COUNT, LOSS_WEIGHT, NOISE_NORM = "loss", "gradient_norm", "tokens", "loss_weight", "noise_norm"
+LOSS, NORM, LOSS_WEIGHT, NOISE_NORM = "loss", "gradient_norm", "loss_weight", "noise_norm"
 LOG_RATIO = 30
 """The ratio of the largest to the smallest value from which an axis is logarithmic."""
 
@@ -95,6 +96,8 @@ def learning_curves(training: Training, only: str | None = None) -> go.Figure:
     where it was scored, on train."""
     metrics = {task: definition.metric for task, definition in training.tasks.items()} | {OVERALL: OVERALL}
     rows = training.curves[training.curves["metric"] == training.curves["task"].map(metrics)]
+    if len(set(rows[rows["split"] == "dev"].groupby("trial")["task"].agg(frozenset))) > 1:
+        rows = rows[rows["task"] != OVERALL]  # means over different tasks are not compared
     return figure_of(
         name="learning-curves",
         title="Learning curves",
@@ -128,7 +131,7 @@ def losses(training: Training, only: str | None = None) -> go.Figure:
 def penalties(training: Training) -> go.Figure:
     """Penalties, norms of their noise, and learned weights by epoch, of each task that has them."""
     curves = training.curves
-    known = {LOSS, NORM, TOKEN_COUNT, OVERALL, *(task.metric for task in training.tasks.values())}
+    known = {LOSS, NORM, TOKENS, STEPS, OVERALL, *(task.metric for task in training.tasks.values())}
     rows = curves[(curves["split"] == "train") & ~curves["metric"].isin(known)]
     scored = set(curves.loc[curves["split"] == "dev", "metric"])
     rows = rows[~rows["metric"].isin(scored)]

@@ -6,7 +6,7 @@ where there are several; a failed trial does not count.
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,12 @@ group of connected texts of each example, (rows,), or None where it is not known
 
 TOTAL: Column = (OVERALL, "dev")
 
+TOKENS, STEPS = "tokens", "steps"
+"""Metrics of how much was trained of a task."""
+
+Amounts = Mapping[tuple[str, str], float]
+"""How much was trained, over all epochs, by task and metric."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialScores:
@@ -42,6 +48,8 @@ class TrialScores:
     """Over examples, of the scores of each task and split, (trials, trials)."""
     trainings: Mapping[str, Hashable]
     """By trial: what is equal for trials that trained the same, as `equal_points`."""
+    amounts: Mapping[str, Amounts] = field(default_factory=dict)
+    """By trial: how much it trained of each task."""
     tasks: Mapping[str, Task]
     """The definitions of the sweep's tasks, in the order in which they are shown."""
 
@@ -76,8 +84,22 @@ def read_scores(
     epochs, values = scores_at_best_epochs(records, curves, tasks)
     covariances = example_covariances(values, epochs, tasks, read)
     return TrialScores(
-        epochs=epochs, values=values, covariances=covariances, trainings=equal_points(curves), tasks=tasks
+        epochs=epochs,
+        values=values,
+        covariances=covariances,
+        trainings=equal_points(curves),
+        amounts=trained_amounts(curves),
+        tasks=tasks,
     )
+
+
+def trained_amounts(curves: pd.DataFrame) -> dict[str, dict[tuple[str, str], float]]:
+    """By trial: how much it trained of each task, over all epochs."""
+    points = curves[(curves["split"] == "train") & curves["metric"].isin([TOKENS, STEPS])]
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    for row in points.groupby(["trial", "task", "metric"], as_index=False)["value"].sum().itertuples():
+        found.setdefault(str(row.trial), {})[str(row.task), str(row.metric)] = float(row.value)
+    return found
 
 
 def equal_points(curves: pd.DataFrame) -> dict[str, Hashable]:

@@ -29,7 +29,7 @@ from results.stats.error_spending import Look
 from results.stats.looks import Looks, looks_at
 from results.stats.power import Precision, precision_of
 from results.stats.texts import value_text
-from results.stats.trial_scores import TOTAL, TrialScores, group_by_configuration
+from results.stats.trial_scores import TOKENS, TOTAL, Amounts, TrialScores, group_by_configuration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +109,8 @@ class SweepEffects:
     """Finished configurations that were not among the best, which alone were trained again."""
     has_different_tasks: bool = False
     """Whether finished configurations were trained on different tasks, so that overall scores are not compared."""
+    amounts: Mapping[tuple[str, ...], Amounts] = field(default_factory=dict)
+    """How much was trained of each task, the mean over trials, by the tasks that they were trained on."""
 
     @property
     def base_text(self) -> str:
@@ -189,7 +191,20 @@ def sweep_effects(
         race=looks.race,
         num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
         has_different_tasks=has_different_tasks,
+        amounts=amounts_by_tasks(counted, scores),
     )
+
+
+def amounts_by_tasks(records: Sequence[TrialRecord], scores: TrialScores) -> dict[tuple[str, ...], Amounts]:
+    """Returns how much was trained of each task, the mean over trials, by the tasks of the trials, few first."""
+    groups: dict[tuple[str, ...], list[Amounts]] = {}
+    for record in records:
+        own = scores.amounts.get(record.trial_id, {})
+        groups.setdefault(tuple(task for task in scores.tasks if (task, TOKENS) in own), []).append(own)
+    return {
+        names: {key: float(np.mean([own[key] for own in groups[names]])) for key in groups[names][0]}
+        for names in sorted(groups, key=lambda names: (len(names), names))
+    }
 
 
 def column_effects(

@@ -13,11 +13,12 @@ import mtlib.training.epoch_report
 from mtlib.stages.sampler import epoch_steps
 from mtlib.train import prepare_run
 from mtlib.training.epoch_report import (
+    STEPS,
     TOKENS,
     EpochReport,
     points_of,
     score_epoch,
-    trained_tokens,
+    trained_amounts,
 )
 from mtlib.training.evaluation import Predictions
 from mtlib.training.run import Run, begin_next_stage, end_epoch
@@ -65,18 +66,19 @@ def values_of(report: EpochReport) -> dict[tuple[str, str, str], float]:
     return found
 
 
-def test_tokens_of_an_epoch_are_those_in_the_attention_masks_of_its_batches(inputs: Callable[..., Material]) -> None:
+def test_tokens_and_steps_of_an_epoch_are_those_of_its_batches(inputs: Callable[..., Material]) -> None:
     """Extra data counts for its task."""
     changes = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "cross_no_separator", "encoder.max_length": 9}
     material = inputs("extra data", "plain", changes)
     run = prepare_run(material.config, material.corpus, material.encoder, torch.device("cpu"), lambda part: part, None)
     run.stage, run.epoch = 1, 1
-    found: Counter[str] = Counter()
+    found: Counter[tuple[str, str]] = Counter()
     for part in itertools.chain(*epoch_steps(run.config, 1, 1, run.lengths, run.own_rows)):
         batch = batch_of(run, part)
-        found[batch.task] += sum(int(one.attention_mask.sum()) for one in batch.inputs)
-    assert trained_tokens(run) == found
-    assert set(found) == {"sst", "qqp", "sts"}
+        found[batch.task, TOKENS] += sum(int(one.attention_mask.sum()) for one in batch.inputs)
+        found[batch.task, STEPS] += 1
+    assert trained_amounts(run) == found
+    assert {task for task, _ in found} == {"sst", "qqp", "sts"}
 
 
 def test_the_numbers_of_a_report_by_hand(run: Run, use: Use) -> None:
@@ -85,8 +87,8 @@ def test_the_numbers_of_a_report_by_hand(run: Run, use: Use) -> None:
     run.seconds_before = 50.0
     report = score_epoch(run)
     values = values_of(report)
-    tokens = {key: values.pop(key) for key in list(values) if key[2] == TOKENS}
-    assert tokens == {(task, "train", TOKENS): count for task, count in trained_tokens(run).items()}
+    amounts = {key: values.pop(key) for key in list(values) if key[2] in (TOKENS, STEPS)}
+    assert amounts == {(task, "train", metric): count for (task, metric), count in trained_amounts(run).items()}
     assert values == {
         ("qqp", "train", "loss"): 0.5,
         ("qqp", "train", "smart_penalty"): 0.25,
@@ -138,7 +140,12 @@ def test_there_is_no_overall_score_before_every_task_has_been_active_and_earlier
     run = new_run({"stages.1.tasks": "sts", "stages.1.order": "batch_round_robin"})
     report = score_epoch(run)
     assert (report.overall, report.scored_epoch, report.stage, report.is_last) == (None, 0, 0, False)
-    assert values_of(report).keys() == {("qqp", "train", TOKENS), ("qqp", "dev", "loss"), ("qqp", "dev", "accuracy")}
+    assert values_of(report).keys() == {
+        ("qqp", "train", TOKENS),
+        ("qqp", "train", STEPS),
+        ("qqp", "dev", "loss"),
+        ("qqp", "dev", "accuracy"),
+    }
     assert [part.task for part in report.predictions] == ["qqp"]
     assert run.best == {"qqp": (0.75, 1)}
     end_epoch(run)
@@ -161,7 +168,7 @@ def test_learned_weights_are_points_of_the_tasks_active_so_far(new_run: NewRun) 
         assert {point.task: point.value for point in points} == {task: pytest.approx(weights[task]) for task in tasks}
         assert {point.split for point in points} == {"train"}
     fixed = new_run({"tasks.sst.loss_weight": 3})
-    assert {point.metric for point in points_of(fixed, None, {}, [])} == {TOKENS}
+    assert {point.metric for point in points_of(fixed, None, {}, [])} == {TOKENS, STEPS}
 
 
 def test_the_best_epoch_of_a_stage_has_the_highest_mean_score_of_the_active_tasks(new_run: NewRun, use: Use) -> None:

@@ -127,7 +127,7 @@ def typed_in_order(
     order: np.random.Generator, bases: Mapping[str, Any], scale: float, make_report: MakeReport, make_record: MakeRecord
 ) -> tuple[list[str], pd.DataFrame]:
     """The answer and the effects of one grid, whose keys, values and trials are in some order."""
-    grid = {"weight": [0.1, 0.3, 3], "mode": ["a", "b", "none"]}
+    grid: dict[str, list[Any]] = {"weight": [0.1, 0.3, 3], "mode": ["a", "b", "none"]}
     names = [str(name) for name in order.permutation(list(grid))]
     shuffled = [[name, [grid[name][place] for place in order.permutation(3)]] for name in names]
     records, reports = [], {}
