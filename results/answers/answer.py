@@ -31,6 +31,22 @@ MAX_NAMED = 3
 """Configurations of failed trials that are named, and keys whose effects could not be fitted."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The answer to a sweep's question, a paragraph each."""
+
+    question: str
+    found: Sequence[str]
+    """What to do first, how sure that is, and what would show more."""
+    conditions: Sequence[str] = ()
+    """How the trials were trained, what differences are from, and what was left out."""
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """All of it, the question first."""
+        return [self.question, *self.found, *self.conditions]
+
+
 def answer_question(
     effects: SweepEffects,
     records: Sequence[TrialRecord],
@@ -38,8 +54,8 @@ def answer_question(
     *,
     ranked: Sequence[RankedConfiguration] = (),
     base_number: int | None = None,
-) -> list[str]:
-    """Returns the sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
+) -> Answer:
+    """Returns the question, the answer, how sure it is, and what was left out.
 
     Args:
         effects: of the sweep.
@@ -51,20 +67,24 @@ def answer_question(
         base_number: of the base configuration, if the search has a trial of it.
     """
     if not effects.compared:
-        return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
-    main = score_answer(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)
+        not_known = f"Not known yet: {effects.why_none}."
+        return Answer(question=effects.question, found=[not_known], conditions=left_out(effects, records))
+    is_one = effects.metric in effects.columns
+    main = list(score_answer(effects, records, difference) if is_one else task_answers(effects))
     column = effects.columns.get(effects.metric)
     are_unknown = effects.search != "grid" and column is not None and not column.is_known
-    found = best_found(effects, ranked, base_number)
+    found = list(best_found(effects, ranked, base_number))
     decided = race_answer(effects.race, records)
-    return [
-        effects.question,
-        *([*found, *main] if are_unknown else [*main, *found]),  # what is known first
-        *([decided] if decided else []),
-        *training_line(effects, records),
-        *remarks(effects, difference),
-        *left_out(effects, records),
-    ]
+    return Answer(
+        question=effects.question,
+        found=[*found, *main] if are_unknown else [*main, *found],  # what is known first
+        conditions=[
+            *([decided] if decided else []),
+            *training_line(effects, records),
+            *remarks(effects, difference),
+            *left_out(effects, records),
+        ],
+    )
 
 
 def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], difference: float | None) -> Iterator[str]:

@@ -261,6 +261,7 @@ def series(
     style: int = 0,
     dash: Dash | None = None,
     is_faint: bool = False,
+    is_hollow: bool = False,
     low: Sequence[float] = (),
     high: Sequence[float] = (),
     along: Literal["x", "y"] = "y",
@@ -277,6 +278,7 @@ def series(
         style: number of its colour, symbol and dashes.
         dash: of its line; None: its style's.
         is_faint: whether it is in the background.
+        is_hollow: whether its signs are outlines.
         low: lower end of each point's interval; empty: no intervals. A point with nan has none.
         high: upper end, likewise.
         along: the axis of the intervals.
@@ -293,7 +295,7 @@ def series(
         "opacity": FAINT_OPACITY if is_faint else 1.0,
         "marker": {
             "color": colour,
-            "symbol": SYMBOLS[shape_number(style)],
+            "symbol": SYMBOLS[shape_number(style)] + "-open" * is_hollow,
             "size": 6 if is_faint or mode != "markers" else 8,
             "opacity": 0.85,
         },

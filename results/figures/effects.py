@@ -1,13 +1,13 @@
 """Figures of what the searched keys do: differences with intervals, and scores by value."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
-from results.figures.draw import Panel, Trace, axis, band, figure_of, series
+from results.figures.draw import Panel, Trace, axis, band, figure_of, series, shortened
 from results.figures.hover import score_title, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.effects.key_effects import ValueEffect
@@ -20,6 +20,10 @@ MAX_KEYS = 3
 """Keys of a search whose effects are shown on every task."""
 PARTS_JOINED = str.maketrans({".": "-", "_": "-", "+": "-", "*": "all", " ": None})
 """How a key becomes a part of a figure's name."""
+MOST_LETTERS = 20
+"""Letters of a value in an axis title: beyond, the titles of two panels side by side may overlap."""
+NOT_COUNTED = "trial, shown and not yet compared"
+"""Trials in the legend that the means leave out."""
 SIGNIFICANT, UNDECIDED = "significant, 95 %", "not decided"
 """Differences in the legend."""
 
@@ -30,20 +34,51 @@ def forest_plots(effects: SweepEffects) -> list[go.Figure]:
     return [forest_plot(effects, key) for key in effects.keys if any(key.name in own.values for own in columns)]
 
 
-def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
+def answer_figures(effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores) -> Iterator[go.Figure]:
+    """Yields for each of the first keys what the answer in words says: intervals of its values, or its curve.
+
+    Only scores that the question is about are shown: the one that the search maximised, and of a key of one task that
+    task's.
+    """
+    for key in effects.keys[:MAX_KEYS]:
+        columns = {own.task: own for own in effects.columns.values() if own.task == key.task or own in effects.compared}
+        only = replace(effects, columns={name: own for name, own in columns.items() if own.is_known})
+        if any(key.name in own.values for own in only.columns.values()):
+            yield forest_plot(only, key, name="answer")
+        elif any(key.name in own.curves for own in only.columns.values()):
+            yield scores_by_value(only, records, scores, key, name="answer")
+
+
+def forest_plot(effects: SweepEffects, key: SearchedKey, name: str = "effects") -> go.Figure:
     """Returns the differences of a key's values from the base value, with their 95 % intervals, for each task."""
+    columns = [  # a task may have no value that can be compared with the base
+        column
+        for column in scored_columns(effects)
+        if any(value.difference is not None for value in column.values.get(key.name, ()))
+    ]
     return figure_of(
-        name=f"effects-{file_part(key.name)}",
+        name=f"{name}-{file_part(key.name)}",
         title=f"Effect of {key.name}",
-        caption=f"Paired differences in score from {base_words(key)}. Intervals are 95 %, hold for all values of the "
-        "key at once and however often you look, and include the variance of training and of the dev examples. "
-        "Intervals that exclude 0 are coloured, others are grey; a value without one was not trained often enough.",
-        panels=[
-            effect_panel(column, key)
-            for column in scored_columns(effects)  # a task may have no value that can be compared with the base
-            if any(value.difference is not None for value in column.values.get(key.name, ()))
-        ],
+        caption=forest_caption(key, [value for column in columns for value in column.values[key.name]]),
+        panels=[effect_panel(column, key) for column in columns],
     )
+
+
+def forest_caption(key: SearchedKey, values: Sequence[ValueEffect]) -> str:
+    """Returns what is drawn of a key's values, and how to read it."""
+    compared = [value for value in values if value.difference is not None]
+    known = [value for value in compared if value.interval is not None]
+    sentences = [f"Paired differences in score from {base_words(key)}."]
+    if known:
+        sentences.append(
+            "Intervals are 95 %, hold for all values of the key at once and however often you look, and include the "
+            "variance of training and of the dev examples."
+        )
+    if len({value.is_significant for value in known}) > 1:
+        sentences.append("Intervals that exclude 0 are coloured, others are grey.")
+    if len(known) < len(compared):
+        sentences.append("A value without an interval was not trained often enough.")
+    return " ".join(sentences)
 
 
 def base_words(key: SearchedKey) -> str:
@@ -71,7 +106,7 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
     hover = [f"{key.name} {names[value.value]}\n{column.title} {column.value_of(value.mean):.3f}" for value in base]
     traces.append(series([0.0] * len(base), [names[value.value] for value in base], hover=hover, style=2))
     y = axis(key.name, categories=list(names.values()))
-    x = axis(f"difference from {key.name} {value_text(key.base)}")
+    x = axis(f"difference from {shortened(value_text(key.base), MOST_LETTERS)}")  # panels stand side by side
     return Panel(score_title(column.task, column.tasks), x, y, traces, [0.0])
 
 
@@ -120,7 +155,7 @@ def value_figures(effects: SweepEffects, records: Sequence[TrialRecord], scores:
 
 
 def scores_by_value(
-    effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey
+    effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey, name: str = "scores"
 ) -> go.Figure:
     """Returns the scores of all trials against a key's values, replicates as points."""
     curve = (
@@ -130,16 +165,22 @@ def scores_by_value(
         else ""
     )
     return figure_of(
-        name=f"scores-{file_part(key.name)}",
+        name=f"{name}-{file_part(key.name)}",
         title=f"Scores against {key.name}",
         caption="Scores as they are, not differences: each point is a trial at the epoch of its highest overall dev "
         f"score.{curve}",
-        panels=[value_panel(column, records, scores, key) for column in scored_columns(effects)],
+        panels=[value_panel(column, records, scores, key, effects.counted) for column in scored_columns(effects)],
     )
 
 
-def value_panel(column: ColumnEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey) -> Panel:
-    """Returns the trials' values of one score."""
+def value_panel(
+    column: ColumnEffects,
+    records: Sequence[TrialRecord],
+    scores: TrialScores,
+    key: SearchedKey,
+    counted: Collection[str] = (),
+) -> Panel:
+    """Returns the trials' values of one score; those that are not `counted`, if any are, as outlines."""
     dev_scores, title = scores.values.get((column.task, "dev"), {}), score_title(column.task, column.tasks)
     scored = [(record, key.value_of(record.params)) for record in records if record.trial_id in dev_scores]
     shown = [record for record, value in scored if value is not NO_VALUE]
@@ -161,8 +202,14 @@ def value_panel(column: ColumnEffects, records: Sequence[TrialRecord], scores: T
         name="mean",
         style=1,
     )
-    points = series([names[value] for value in values], heights, hover=hover, name="trial", is_faint=True)
-    return Panel(title, axis(key.name, categories=list(names.values())), axis(title), [points, mean])
+    traces = []
+    for name, is_hollow in (("trial", False), (NOT_COUNTED, True)):
+        places = [place for place, own in enumerate(shown) if (own.trial_id in counted or not counted) != is_hollow]
+        where = [names[values[place]] for place in places]
+        texts = [hover[place] for place in places]
+        own_heights = [heights[place] for place in places]
+        traces.append(series(where, own_heights, hover=texts, name=name, is_faint=True, is_hollow=is_hollow))
+    return Panel(title, axis(key.name, categories=list(names.values())), axis(title), [*traces, mean])
 
 
 def curve_traces(column: ColumnEffects, key: SearchedKey) -> list[Trace]:

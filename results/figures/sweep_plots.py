@@ -133,7 +133,7 @@ class SweepPlots:
         require_trial(name, scores)
         epoch, definition = self.best_epoch_scores[0][name], self.tasks[task]
         ids, labels, logits = stack_predictions(open_folder(self.path), task, "dev", [(name, epoch)])
-        title = f"best single model, {name}" if trial is None else name
+        title = f"best single model, {name} at epoch {epoch}" if trial is None else f"{name} at epoch {epoch}"
         return predicted_from(title, definition, ids, labels, outputs_of(definition, logits[0]))
 
 

@@ -1,5 +1,6 @@
 """The sections of a sweep's page."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +41,8 @@ from results.stats.texts import value_text
 from results.stats.trial_scores import TOTAL, Column
 from results.sweep import Sweep
 
+CONDITIONS = "How the trials were trained, and what does not count"
+"""Title of what the answer rests on."""
 NOTHING_YET = "There is nothing to show yet."
 OPTIONAL = ("published",)
 """Sections that a sweep may have nothing for."""
@@ -116,11 +119,18 @@ def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
 
 
 def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """Yields the question and its answer in words."""
-    question, *answer = inputs.sweep.answer()
-    yield Text(paragraphs=[question], is_lead=True)
-    if answer:
-        yield Text(paragraphs=answer)
+    """Yields the question, what to do as one bold line with its intervals, what else is known, and folded how it was
+    found out."""
+    sweep = inputs.sweep
+    answer = sweep.find_answer()
+    first, *others = answer.found
+    yield Text(paragraphs=[answer.question])
+    yield Text(paragraphs=[first], is_lead=True)
+    with contextlib.suppress(ValueError):  # then the answer says why there are no effects
+        yield from effects.answer_figures(sweep.estimated_effects, sweep.records, sweep.scores)
+    if others:
+        yield Text(paragraphs=others)
+    yield Fold(title=CONDITIONS, blocks=[Text(paragraphs=answer.conditions)] if answer.conditions else [])
 
 
 def effect_blocks(inputs: PageInputs) -> Iterator[Block]:

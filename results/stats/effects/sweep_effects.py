@@ -109,6 +109,8 @@ class SweepEffects:
     """Finished configurations that were not among the best, which alone were trained again."""
     has_different_tasks: bool = False
     """Whether finished configurations were trained on different tasks, so that overall scores are not compared."""
+    counted: frozenset[str] = frozenset()
+    """The trials that count in some score."""
     amounts: Mapping[tuple[str, ...], Amounts] = field(default_factory=dict)
     """How much was trained of each task, the mean over trials, by the tasks that they were trained on."""
 
@@ -191,6 +193,7 @@ def sweep_effects(
         race=looks.race,
         num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
         has_different_tasks=has_different_tasks,
+        counted=frozenset(record.trial_id for record in counted),
         amounts=amounts_by_tasks(counted, scores),
     )
 

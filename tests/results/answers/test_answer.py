@@ -66,7 +66,7 @@ def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
 
 
 def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list[str]:
-    question, *lines = answer_question(effects, records)
+    question, *lines = answer_question(effects, records).paragraphs
     assert question == "How strongly?"
     return lines
 
@@ -140,9 +140,9 @@ def test_two_replicates_of_two_values_give_no_forecast_but_a_command() -> None:
 )
 def test_a_difference_without_a_forecast_is_not_dropped(changes: Mapping[str, Any]) -> None:
     effects = sweep_of([value(0.0, None), value(0.45, 0.004)], **changes)
-    assert "a difference of 0.02 cannot be said" in answer_question(effects, (), 0.02)[-1]
+    assert "a difference of 0.02 cannot be said" in answer_question(effects, (), 0.02).paragraphs[-1]
     search = replace(effects, search="tpe")
-    assert "--difference is for grids" in answer_question(search, (), 0.02)[-1]
+    assert "--difference is for grids" in answer_question(search, (), 0.02).paragraphs[-1]
 
 
 def test_replicates_that_decide_are_proposed_with_their_cost(make_record: MakeRecord) -> None:
@@ -193,13 +193,15 @@ def test_best_configuration_of_a_search_is_compared_with_the_base(
     rows: list[RankedConfiguration], parts: list[str]
 ) -> None:
     effects = replace(sweep_of([value(0.0, None), value(0.45, 0.014)]), search="tpe")
-    (line,) = answer_question(effects, (), ranked=rows, base_number=0)[2:]
+    (line,) = answer_question(effects, (), ranked=rows, base_number=0).paragraphs[2:]
     assert [part for part in parts if part not in line] == [], line
     for silent in (replace(effects, search="grid"), replace(effects, metric="sst")):
-        assert answer_question(silent, (), ranked=rows, base_number=0) == answer_question(silent, ())
-    so_far = answer_question(replace(effects, left_out={"running": 1}), (), ranked=rows, base_number=0)[2]
+        assert (
+            answer_question(silent, (), ranked=rows, base_number=0).paragraphs == answer_question(silent, ()).paragraphs
+        )
+    so_far = answer_question(replace(effects, left_out={"running": 1}), (), ranked=rows, base_number=0).paragraphs[2]
     assert " so far" in so_far
-    assert "the base configuration was not trained" in answer_question(effects, (), ranked=rows)[2]
+    assert "the base configuration was not trained" in answer_question(effects, (), ranked=rows).paragraphs[2]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_best_configuration_of_a_search_is_compared_with_the_base(
 )
 def test_dropped_configurations_are_counted(search: str, line: str) -> None:
     effects = sweep_of([value(0.0, None), value(0.45, 0.014)])
-    assert line in answer_question(replace(effects, search=search, num_dropped=5), ())[-1]
+    assert line in answer_question(replace(effects, search=search, num_dropped=5), ()).paragraphs[-1]
 
 
 def test_sweep_without_comparable_scores_is_not_known_yet() -> None:

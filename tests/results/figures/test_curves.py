@@ -117,6 +117,16 @@ def test_stages_end_between_epochs_where_all_trials_have_the_same(
     assert panel_of(figure).lines == places
 
 
+def test_overall_scores_of_different_tasks_are_not_drawn_in_one_panel() -> None:
+    metrics = {"sst": "accuracy", "overall": "overall"}
+    trials = ("0000-r0", "0001-r0")
+    own = [curve(one, [0.5], task=task, metric=metric) for one in trials for task, metric in metrics.items()]
+    assert [panel.title for panel in panels_of(learning_curves(training(*own)))] == ["overall", "SST, accuracy"]
+    more = training(*own, curve("0001-r0", [0.5], task="qqp"))
+    titles = [panel.title for panel in panels_of(learning_curves(more))]
+    assert titles == ["SST, accuracy", "QQP, accuracy"]
+
+
 def test_losses_are_shown_by_task_or_of_one() -> None:
     tasks = [("sst", "dev"), ("qqp", "dev"), ("qqp", "train")]
     own = [curve("0000-r0", [1.0, 0.5], task=task, metric="loss", split=split) for task, split in tasks]

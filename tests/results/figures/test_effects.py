@@ -10,8 +10,10 @@ import pytest
 from mtlib.tasks import TASKS
 from results.figures.effects import (
     MAX_KEYS,
+    NOT_COUNTED,
     SIGNIFICANT,
     UNDECIDED,
+    answer_figures,
     forest_plot,
     forest_plots,
     scores_by_value,
@@ -53,7 +55,7 @@ def test_differences_and_interval_ends_are_those_of_the_effects() -> None:
     assert ends_of(undecided) == [pytest.approx((-0.012, 0.008))]
     assert points_of(panel.traces[-1]) == [(0.0, "0 (base)")]
     assert significant["text"][0] == "smart.weight 0.45<br>overall 0.700, +0.014<br>95 %: +0.004 to +0.024<br>3 trials"
-    assert panel.x["title"]["text"] == "difference from smart.weight 0"
+    assert panel.x["title"]["text"] == "difference from 0"
 
 
 def test_numbers_stand_in_their_order_and_names_as_listed() -> None:
@@ -177,3 +179,35 @@ def test_of_many_keys_only_fitted_ones_are_shown_on_the_maximised_score(
     params = {"smart.weight": 0.0, **{key.name: 1 for key in keys[1:]}}
     figures = value_figures(effects, [build_record(0, params=params)], scores)
     assert {figure.layout.meta["name"]: len(panels_of(figure)) for figure in figures} == expected
+
+
+def test_trials_that_do_not_count_are_outlines() -> None:
+    records = [build_record(0, replicate) for replicate in range(3)]
+    scores = given_scores("overall", {record.trial_id: 0.5 for record in records})
+    effects = replace(EFFECTS, counted=frozenset({"0000-r0", "0000-r1"}))
+    panel = panel_of(scores_by_value(effects, records, scores, KEY))
+    counted, other = panel.named("trial"), panel.named(NOT_COUNTED)
+    assert (len(points_of(counted)), len(points_of(other))) == (2, 1)
+    assert other["marker"]["symbol"] == f"{counted['marker']['symbol']}-open"
+
+
+def test_caption_says_only_what_is_drawn() -> None:
+    one_kind = caption_of(forest_plot(sweep_of([value(0.0, None), value(0.45, 0.014)]), KEY))
+    assert "grey" not in one_kind
+    assert "not trained often enough" not in one_kind
+    unknown = caption_of(forest_plot(sweep_of([value(0.0, None), value(0.45, 0.014, None)]), KEY))
+    assert "not trained often enough" in unknown
+    assert "95 %" not in unknown
+
+
+def test_answer_shows_the_score_in_question_and_for_a_key_of_one_task_that_task_too() -> None:
+    column = EFFECTS.columns["overall"]
+    columns = {name: replace(column, task=name) for name in ("sst", "qqp", "overall")}
+    (figure,) = answer_figures(replace(EFFECTS, columns=columns), [], given_scores("overall", {}))
+    assert [panel.title for panel in panels_of(figure)] == ["overall"]
+    own = replace(KEY, name="tasks.qqp.loss")
+    of_task = {name: replace(one, values={own.name: one.values[KEY.name]}) for name, one in columns.items()}
+    (figure,) = answer_figures(replace(EFFECTS, keys=[own], columns=of_task), [], given_scores("overall", {}))
+    assert [panel.title for panel in panels_of(figure)] == ["overall", "QQP, accuracy"]
+    unknown = {"overall": replace(column, is_known=False)}
+    assert list(answer_figures(replace(EFFECTS, columns=unknown), [], given_scores("overall", {}))) == []

@@ -141,7 +141,7 @@ def test_predictions_are_those_of_the_best_trial_at_its_best_epoch(task: str, sw
         "qqp": lambda own: own[:, 0] > 0,
         "sts": lambda own: np.clip(own[:, 0], 0, 5),
     }[task]
-    assert model.name == f"best single model, {best}"
+    assert model.name == f"best single model, {best} at epoch {sweep.scores.epochs[best]}"
     assert list(model.ids) == frame["id"].tolist()
     np.testing.assert_array_equal(model.labels, frame["label"])
     np.testing.assert_allclose(model.predictions, read(logits))
@@ -149,7 +149,7 @@ def test_predictions_are_those_of_the_best_trial_at_its_best_epoch(task: str, sw
     if model.probs is not None:
         np.testing.assert_allclose(model.probs.sum(axis=1), 1, atol=1e-6)
         np.testing.assert_array_equal(model.probs.argmax(axis=1), model.predictions)
-    assert sweep.plot.predicted(task, "0003-r0").name == "0003-r0"
+    assert sweep.plot.predicted(task, "0003-r0").name.startswith("0003-r0 at epoch ")
 
 
 def test_curves_of_one_task_are_its_panel_alone(sweep: Sweep) -> None:

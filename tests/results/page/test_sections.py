@@ -66,6 +66,18 @@ def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
     assert names["reproduce"] == ["Made with", "Data"]
 
 
+def test_answer_is_one_bold_line_with_its_intervals_above_everything_else(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
+    question, lead, figure, *others, conditions = blocks_of("answer", sweep)
+    assert isinstance(question, Text)
+    assert isinstance(lead, Text)
+    assert [question.is_lead, lead.is_lead, len(lead.paragraphs)] == [False, True, 1]
+    assert shown_names([figure]) == ["answer-smart-weight"]
+    assert isinstance(conditions, Fold)
+    shown = [line for block in (question, lead, *others, *conditions.blocks) for line in block.paragraphs]  # type: ignore[union-attr]
+    assert shown == sweep.answer(), "in the order of the command line"
+
+
 def test_sweep_that_has_just_begun_says_so_everywhere(tmp_path: Path) -> None:
     write_sweep(tmp_path, sweep_info("mine"))
     write_trials(tmp_path, [recorded(0, 0.3, 0, status="queued", best={}, best_epoch={}, epochs=0)], tuple(TASKS))

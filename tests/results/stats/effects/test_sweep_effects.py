@@ -144,7 +144,7 @@ def typed_in_order(
     info = {"space": space, "base": bases, "search": "grid", "options": {"replicates": 3}}
     effects = sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
     frame = effects_frame(effects).assign(text=lambda own: own["value"].map(str)).sort_values(["key", "task", "text"])
-    return answer_question(effects, records), frame.reset_index(drop=True)
+    return answer_question(effects, records).paragraphs, frame.reset_index(drop=True)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.1])
@@ -305,5 +305,5 @@ def test_key_that_changes_no_training_has_no_effect_to_the_last_digit(
         assert [value.is_same for value in column.values["inert"]] == [False, True, True]
         assert column.precisions["inert"] is None
         assert not any(pair.is_significant for pair in column.interactions)
-    _, *answer = answer_question(effects, records)
+    _, *answer = answer_question(effects, records).paragraphs
     assert "inert has no effect here. Trained the same as a: b, c." in answer
