@@ -21,6 +21,8 @@ class Forecast:
     """The size of the difference, above 0."""
     of: ValueEffect | None
     """The undecided value with this difference; None of a difference that was asked for."""
+    base: Any
+    """The value that it is compared with."""
     needed: int | None
     """The fewest replicates with which it is found; None if `MAX_REPLICATES` do not suffice."""
     times_rows: float
@@ -156,4 +158,5 @@ def forecast(
         needed = max(needed, most_replicates + 1)
     is_found = needed is not None and needed <= precision.num_replicates
     times_rows = (precision.finest / size) ** 2 if size else math.inf  # errors fall with the root of the rows
-    return Forecast(size=size, of=undecided, needed=needed, times_rows=times_rows, is_found=is_found)
+    base = answer.key.base
+    return Forecast(size=size, of=undecided, base=base, needed=needed, times_rows=times_rows, is_found=is_found)

@@ -161,4 +161,5 @@ def forecast_words(found: Forecast, cost: Callable[[int], str]) -> str:
         return f"{what} is found with the present replicates."
     if found.of is None:
         return f"{what} takes {found.needed} replicates to find: {cost(found.needed)}"
-    return f"{found.needed} replicates would tell whether {value_text(found.of.value)} differs: {cost(found.needed)}"
+    pair = f"{value_text(found.of.value)} differs from {value_text(found.base)}"
+    return f"{found.needed} replicates would tell whether {pair}: {cost(found.needed)}"

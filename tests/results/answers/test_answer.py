@@ -154,7 +154,7 @@ def test_replicates_that_decide_are_proposed_with_their_cost(make_record: MakeRe
     assert needed is not None
     cost = f"{3 * needed - 9} more trials, about {(3 * needed - 9) / 6:.1f} hours of training."
     assert line.endswith(
-        f"{needed} replicates would tell whether 0.45 differs: {cost}\n  {RESUME} --replicates {needed}"
+        f"{needed} replicates would tell whether 0.45 differs from 0: {cost}\n  {RESUME} --replicates {needed}"
     )
 
 

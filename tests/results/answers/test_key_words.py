@@ -113,7 +113,7 @@ def test_small_p_values_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "7 replicates would tell whether 0.45 differs: 7 trials"),
+        ({}, "7 replicates would tell whether 0.45 differs from 0: 7 trials"),
         ({"of": None}, "A difference of 0.02 takes 7 replicates to find: 7 trials"),
         ({"of": None, "is_found": True}, "A difference of 0.02 is found with the present replicates."),
         (
@@ -134,5 +134,5 @@ def test_small_p_values_are_bounded() -> None:
     ],
 )
 def test_forecast_in_words(changes: dict[str, Any], text: str) -> None:
-    found = Forecast(size=0.02, of=value(0.45, 0.02), needed=7, times_rows=0.5, is_found=False)
+    found = Forecast(size=0.02, of=value(0.45, 0.02), base=0.0, needed=7, times_rows=0.5, is_found=False)
     assert forecast_words(replace(found, **changes), lambda number: f"{number} trials") == text
