@@ -49,6 +49,8 @@ class SweepOptions:
     """Name of a built-in search space, or absolute path of the file of another one; None for `presets.general`."""
     vary: Mapping[str, str] = field(default_factory=dict)
     """Dotted configuration keys and their values as typed, in place of what the space searches."""
+    smaller_grids: tuple[Mapping[str, str], ...] = ()
+    """What `vary` was before --resume added values, the first one first."""
     methods: tuple[str, ...] = field(default_factory=tuple)
     """Absolute paths of the user's files of methods that configurations may name besides the built-in ones."""
     data: Path | None = None

@@ -9,13 +9,14 @@ from typing import Any
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
 from results.answers.race_words import decision_lines
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import FIRST_LOOK, UNFINISHED, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
-from search_spaces.space import SearchSpace, trial_config
+from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.driver.pending import describe_progress, is_sweep_over
@@ -83,10 +84,12 @@ def resume_sweep(
     race = continued_race(info, options)
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     space, data_folder = inputs.space, inputs.data_folder
+    info["space"] |= {"grid": describe_space(space)["grid"], "hash": space.content_hash}  # --vary may have added values
     num_parameters = max(encoder.num_parameters for encoder in encoders.values())
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
     if race is not None:
         info[RACE_KEY] = race_to_json(race.decisions)
+    num_added = plan.num_configurations - info.get("num_configurations", plan.num_configurations)
     info["num_configurations"] = plan.num_configurations
     info[FIRST_LOOK] = declared_look(info, begun, plan)
     base = inputs.space.base  # files and encoder may have other names
@@ -102,7 +105,8 @@ def resume_sweep(
         lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
     mending = [] if damage is None else [f"{damage}; it is written again from its copy"]
-    notes = [*mending, *known.notes, *lines, *progress, *changed_code(info)]
+    added = [f"Added {counted(num_added, 'configuration')}."] if num_added else []
+    notes = [*mending, *known.notes, *added, *lines, *progress, *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 
