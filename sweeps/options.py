@@ -13,6 +13,7 @@ from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import expanded_path, join_location, local_path
 from mtlib.tasks import Task
 from results.records.race import RaceRecord
+from results.records.replicated_best import common_replicates
 from search_spaces.space import SearchSpace, grid_trials
 
 Search = Literal["grid", "tpe", "random"]
@@ -184,9 +185,7 @@ class SweepOptions:
     @property
     def common_replicates(self) -> int:
         """Trainings that every configuration gets, unless its first one is pruned or fails."""
-        if self.replicate_best is not None:
-            return self.chosen_by
-        return self.replicates if self.until_decided is None else 1
+        return common_replicates(vars(self))
 
     def num_trials(self, num_configurations: int, num_alone: int = 0) -> int:
         """Trials of so many configurations; of `num_alone`, whose first trial did not complete, that trial only."""
@@ -229,6 +228,12 @@ class SweepPlan:
         """Configurations of the whole sweep, replicates not counted."""
         num_drawn = self.options.num_drawn
         return len(grid_trials(self.space)) if num_drawn is None else num_drawn
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What `sweep.json` says that decides which trials there are."""
+        own = {"options": vars(self.options), "num_configurations": self.num_configurations}
+        return {**own, "space": {"metric": self.space.metric}}
 
 
 def saved_options(options: SweepOptions) -> dict[str, Any]:

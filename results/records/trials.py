@@ -42,6 +42,9 @@ TOKENIZERS_KEY = "tokenizers"
 FIRST_LOOK = "first_look"
 """Key of `sweep.json`: configurations and replicates that the first command declared which can tell anything apart."""
 
+STOPPED_BY = "stopped_by"
+"""Key of `sweep.json`: the limit, as it was typed, that ended the last command with trials left; else absent."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:

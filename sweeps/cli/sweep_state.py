@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from mtlib.runtime.storage import join_location, split_location
 from mtlib.tasks import Task, in_order, title_of, value_of
 from results.answers.next_commands import program, resume_command
-from results.records.driver_file import Progress, TrialProgress, read_driver
-from results.records.race import race_of
+from results.records.driver_file import Progress, TrialProgress, clock_text, read_driver
+from results.records.expected_trials import expected_trials
 from results.records.tables import read_trials
 from results.records.trials import (
     COMPLETED,
@@ -24,8 +23,6 @@ from results.records.trials import (
     sweeps_in,
 )
 from sweeps.cli.time_left import num_planned_epochs, seconds_left
-from sweeps.options import SweepOptions
-from sweeps.search.trial import num_expected_trials
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +88,7 @@ class SweepState:
             return "ended"
         if self.stopped_at is None:
             return "stopped"
-        is_today = self.stopped_at.date() == datetime.now().astimezone().date()
-        return f"stopped {self.stopped_at.strftime('%H:%M' if is_today else '%Y-%m-%d %H:%M')}"
+        return f"stopped {clock_text(self.stopped_at)}"
 
     @property
     def best_text(self) -> str:
@@ -154,31 +150,19 @@ def read_sweep_state(folder: str) -> SweepState:
     stopped = driver.stop_time if driver else None
     is_running = driver is not None and stopped is None
     progress = driver.progress if driver is not None and is_running else {}
-    space, options = info.get("space") or {}, saved_counts(info)
-    num_configurations = (
-        info.get("num_configurations") or options.num_drawn or len({record.number for record in records})
-    )
-    metric = str(space.get("metric", OVERALL))
-    num_expected = num_expected_trials(options, num_configurations, records, metric, race_of(info))
+    space = info.get("space") or {}
     return SweepState(
         folder=folder,
         created=str(info.get("created", "")),
         question=str(space.get("question", "")),
-        metric=metric,
+        metric=str(space.get("metric", OVERALL)),
         tasks=sweep_tasks(info),
         records=tuple(records),
-        num_expected=max(len(records), num_expected),
+        num_expected=expected_trials(info, records),
         is_running=is_running,
         stopped_at=stopped,
         progress=progress,
     )
-
-
-def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
-    """Returns the saved options of a sweep that decide its number of trials; the defaults if it has none."""
-    saved = info.get("options") or {}
-    names = ("search", "trials", "replicates", "replicate_best", "chosen_by", "until_decided")
-    return SweepOptions(name="any", storage="/", **{name: saved[name] for name in names if name in saved})
 
 
 def epoch_text(record: TrialRecord) -> str:

@@ -15,7 +15,15 @@ from mtlib.runtime.storage import open_folder, split_location
 from results.answers.race_words import decision_lines
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.trial_folder import read_start, write_start
-from results.records.trials import FIRST_LOOK, UNFINISHED, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
+from results.records.trials import (
+    FIRST_LOOK,
+    STOPPED_BY,
+    UNFINISHED,
+    TrialRecord,
+    damage_of_sweep_file,
+    read_sweep,
+    write_sweep,
+)
 from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
@@ -96,7 +104,7 @@ def resume_sweep(
     info["base"]["data"]["tasks"], info["base"]["encoder"]["name"] = to_dict(base.data.tasks), base.encoder.name
     info["data"]["folder"], info["encoder"]["name"] = str(inputs.data_folder), base.encoder.name
     info["resumed"] = [*info.get("resumed", []), resumed]
-    info.pop("schema_version")
+    info.pop(STOPPED_BY, None)
     write_sweep(options.folder, info)
     lines = []
     if race is not None:  # a kill, or the sweep before it became a race, may have left complete rounds undecided

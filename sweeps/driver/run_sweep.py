@@ -22,7 +22,7 @@ from results.answers.next_commands import resume_command
 from results.records.driver_file import Ownership
 from results.records.tables import write_caches
 from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start
-from results.records.trials import TrialRecord
+from results.records.trials import STOPPED_BY, TrialRecord, read_sweep, write_sweep
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import (
     describe_cluster,
@@ -199,6 +199,9 @@ def run_plan(
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
     limit = limits.reached if ledger.num_left and not is_interrupted and error is None else None
+    if limit is not None:
+        with contextlib.suppress(OSError):  # the end of the command's output says it too
+            write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
     ended = replace(outcome_of(ledger, closing_errors), is_interrupted=is_interrupted, interruption=why)
     return replace(ended, limit=limit, error=error)
 
