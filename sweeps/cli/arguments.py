@@ -288,7 +288,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         varied[ENCODER_KEY] = ",".join(encoders)
     space = resolve_name(arguments.space) if arguments.space else None
     data = None if arguments.data is None else check_data_folder(arguments.data)
-    changes = {key: unquoted(text) for key, text in read_changes("--set", arguments.set).items()}
+    changes = read_settings(arguments.set)
     files = tuple(str(expanded_path(path).resolve()) for path in arguments.methods)
     methods = read_methods(files)
     tasks = data_tasks(data, methods.own_metrics)
@@ -401,6 +401,11 @@ def check_data_folder(text: str) -> Path:
     if not folder.is_dir():
         raise ValueError(f"--data must be a folder that exists, got '{text}'{near_folder(folder)}")
     return folder
+
+
+def read_settings(texts: Sequence[str]) -> dict[str, str]:
+    """Values of --set as typed, by key."""
+    return {key: unquoted(text) for key, text in read_changes("--set", texts).items()}
 
 
 def read_varied(texts: Sequence[str]) -> dict[str, str]:

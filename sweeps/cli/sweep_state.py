@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,11 +17,12 @@ from results.records.trials import (
     COMPLETED,
     OVERALL,
     TrialRecord,
-    best_trial,
+    best_trials,
     read_sweep,
     sweep_tasks,
     sweeps_in,
 )
+from results.stats.texts import named
 from sweeps.cli.time_left import num_planned_epochs, seconds_left
 
 
@@ -92,12 +93,8 @@ class SweepState:
 
     @property
     def best_text(self) -> str:
-        """The best score and its trial; empty if there is none."""
-        best = best_trial(self.records, self.metric)
-        if best is None:
-            return ""
-        score = value_of(self.metric, best.best[self.metric], self.tasks)
-        return f"{title_of(self.metric, self.tasks)} {score:.3f} ({best.trial_id})"
+        """As the function of this name."""
+        return best_text(self.records, self.metric, self.tasks)
 
     @property
     def next_command(self) -> str:
@@ -163,6 +160,19 @@ def read_sweep_state(folder: str) -> SweepState:
         stopped_at=stopped,
         progress=progress,
     )
+
+
+def best_text(records: Iterable[TrialRecord], metric: str, tasks: Mapping[str, Task]) -> str:
+    """Returns the best score and its trial, e.g. `overall 0.673 (0002-r0)`; empty if there is none.
+
+    Where trials have different tasks, over which an overall score is a mean, it has the best of each set of tasks.
+    """
+    best, texts = best_trials(records, metric), []
+    for record in best:
+        own = "+".join(title_of(name, tasks) for name in in_order(record.best.keys() & tasks.keys()))
+        score = f"{title_of(metric, tasks)} {value_of(metric, record.best[metric], tasks):.3f}"
+        texts.append(f"{score}{f' of {own}' * (len(best) > 1)} ({record.trial_id})")
+    return named(texts)
 
 
 def epoch_text(record: TrialRecord) -> str:

@@ -41,13 +41,6 @@ class Ledger:
         num_unfinished = sum(counts.get(status, 0) for status in UNFINISHED)
         return max(num_unfinished, num_left_to_run(self.plan, list(self.records.values()), self.race))
 
-    @property
-    def best(self) -> tuple[str, float] | None:
-        """The best trial so far and its score, by the searched metric."""
-        metric = self.plan.space.metric
-        scores = {name: record.best[metric] for name, record in self.records.items() if metric in record.best}
-        return max(scores.items(), key=lambda item: item[1]) if scores else None
-
 
 def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
     """Returns a ledger of the trials of a resumed sweep and of the points of a grid."""
