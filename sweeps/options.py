@@ -12,6 +12,7 @@ from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import expanded_path, join_location, local_path
 from mtlib.tasks import Task
+from results.records.expected_trials import expected_trials
 from results.records.race import RaceRecord
 from results.records.replicated_best import common_replicates
 from search_spaces.space import SearchSpace, grid_trials
@@ -135,14 +136,12 @@ class SweepOptions:
         require(can_race, "--until-decided of a search must come with --replicate-best", "none")
         check_value(Search, self.search, "--search")
         check_value(Scheduler, self.scheduler, "--scheduler")
-        require(self.seed >= 0, "--seed must be at least 0", self.seed)
-        require(self.keep_gb >= 0, "--keep-gb must be at least 0", self.keep_gb)
-        require(self.node_wait_minutes >= 0, "--node-wait-minutes must be at least 0", self.node_wait_minutes)
-        require(self.silent_minutes > 0, "--silent-minutes must be above 0", self.silent_minutes)
-        is_positive = self.max_hours is None or self.max_hours > 0
-        require(is_positive, "--max-hours must be above 0", self.max_hours)
+        for flag in ("seed", "keep-gb", "node-wait-minutes", "extend"):
+            value = getattr(self, flag.replace("-", "_"))
+            require(value >= 0, f"--{flag} must be at least 0", value)
+        for flag, value in (("--silent-minutes", self.silent_minutes), ("--max-hours", self.max_hours)):
+            require(value is None or value > 0, f"{flag} must be above 0", value)
         require(0 <= self.hold_out <= 0.5, "--hold-out must be from 0 to 0.5", self.hold_out)
-        require(self.extend >= 0, "--extend must be at least 0", self.extend)
         rule = "--extend must be left out for a sweep over a grid, which has as many configurations as it has points"
         require(self.extend == 0 or self.search != "grid", rule, self.extend)
         require(0 <= self.gpus_per_worker <= 1, "--gpus-per-worker must be from 0 to 1", self.gpus_per_worker)
@@ -187,12 +186,9 @@ class SweepOptions:
         """Trainings that every configuration gets, unless its first one is pruned or fails."""
         return common_replicates(vars(self))
 
-    def num_trials(self, num_configurations: int, num_alone: int = 0) -> int:
-        """Trials of so many configurations; of `num_alone`, whose first trial did not complete, that trial only."""
-        num_repeated = num_configurations - num_alone
-        num_best = num_repeated if self.replicate_best is None else min(self.replicate_best, num_repeated)
-        num_further = num_best * (self.replicates - self.common_replicates)
-        return num_alone + num_repeated * self.common_replicates + num_further
+    def num_trials(self, num_configurations: int) -> int:
+        """The most trials of so many configurations."""
+        return expected_trials({"options": vars(self), "num_configurations": num_configurations}, ())
 
     @property
     def keep_bytes(self) -> int:

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -26,7 +26,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
     sys.excepthook = say_interrupted
 
-from mtlib.config.methods import read_methods
+from mtlib.config.methods import Methods, read_methods
 from mtlib.config.task_file import data_tasks
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import (
@@ -40,6 +40,7 @@ from mtlib.runtime.command_line import (
     print_method_error,
 )
 from mtlib.runtime.console import output_width, show_lines, wrapped
+from mtlib.tasks import Task
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options, read_settings
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
-            return print_only(lambda: show_lines(space_lines(parsed.space, parsed.data, parsed.methods)))
+            return print_only(lambda: show_lines(space_lines(parsed)))
         if parsed.list_keys:
             return print_only(lambda: show_keys(parsed))
         with contextlib.ExitStack() as cluster:
@@ -99,17 +100,21 @@ def print_only(print_all: Callable[[], None]) -> int:
     return SUCCESS
 
 
-def space_lines(name: str | None, data: str | None, files: Sequence[str]) -> list[str]:
-    """Returns every built-in search space with its size and question, or the space with this name or path alone.
-
-    The one space is for the tasks of the data folder, if that is given, and may name the methods of some files.
-    """
-    methods = read_methods(files)
-    tasks = data_tasks(None if data is None else check_data_folder(data), methods.own_metrics)
+def space_lines(parsed: argparse.Namespace) -> list[str]:
+    """Returns every built-in search space with its size and question, or the one of --space alone, for the tasks of
+    --data."""
+    methods, tasks = methods_and_tasks(parsed)
+    name = parsed.space
     spaces = list_spaces() if name is None else [find_space(resolve_name(name), tasks, methods=methods)[0]]
     width = max(len(space.name) for space in spaces)
     sizes = {space.name: f"{len(grid_trials(space))} on the grid" if space.grid else "ranges only" for space in spaces}
     return [f"{space.name:{width}}  {sizes[space.name]:>14}  {space.question}" for space in spaces]
+
+
+def methods_and_tasks(parsed: argparse.Namespace) -> tuple[Methods, Mapping[str, Task]]:
+    """Returns the methods of --methods, and the definitions of the tasks of --data."""
+    methods = read_methods(parsed.methods)
+    return methods, data_tasks(None if parsed.data is None else check_data_folder(parsed.data), methods.own_metrics)
 
 
 # Imports are inside the functions: --help and --list-spaces answer at once, --dry-run loads no Ray.
@@ -123,8 +128,7 @@ def show_keys(parsed: argparse.Namespace) -> None:
     from sweeps.cli.keys import key_lines
     from sweeps.setup.inputs import expand_keys
 
-    methods, changes = read_methods(parsed.methods), read_settings(parsed.set)
-    tasks = data_tasks(None if parsed.data is None else check_data_folder(parsed.data), methods.own_metrics)
+    changes, methods, tasks = read_settings(parsed.set), *methods_and_tasks(parsed)
     if parsed.space is None:
         base = with_methods(general(chosen_tasks(tasks, changes)), methods)
     else:

@@ -114,11 +114,11 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
 
 
 def best_trial(records: Iterable[TrialRecord], score: str = OVERALL) -> TrialRecord | None:
-    """Returns the first of `best_trials`; None if there is none."""
-    return next(iter(best_trials(records, score)), None)
+    """Returns the first of `best_by_tasks`; None if there is none."""
+    return next(iter(best_by_tasks(records, score)), None)
 
 
-def best_trials(records: Iterable[TrialRecord], score: str = OVERALL) -> list[TrialRecord]:
+def best_by_tasks(records: Iterable[TrialRecord], score: str = OVERALL) -> list[TrialRecord]:
     """Returns the trial with the highest dev score, of a task or overall, that has not failed.
 
     An overall score is a mean over the tasks of a trial: of trials with different ones there is the best of each set of

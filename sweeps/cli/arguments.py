@@ -335,7 +335,7 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
         if begun.replicate_best is not None and "--replicate-best" not in arguments.given:
             changes["replicate_best"] = begun.replicate_best
     if "vary" in changes:
-        changes |= add_values(begun, read_varied(changes["vary"]))
+        changes |= add_values(begun, changes["vary"])
     if "replicate_best" in changes and begun.replicate_best is None:
         changes["chosen_by"] = begun.common_replicates
     if "data" in changes:
@@ -345,27 +345,23 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
     return replace(begun, **changes, address=address)
 
 
-def add_values(begun: SweepOptions, given: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the options of a resumed sweep whose grid gets the further values of --vary, `given`.
+def add_values(begun: SweepOptions, words: Sequence[str]) -> dict[str, Any]:
+    """Returns the options of a resumed sweep whose grid gets the further values of --vary, `words` as typed.
 
     Raises:
-        ValueError: the sweep has no grid of --vary, or `given` lacks a value of it or has another key.
+        ValueError: the sweep has no grid of --vary, or `words` lack a value of it or have another key.
     """
-    is_grid = begun.search == "grid" and bool(begun.vary)
-    kept = f"the grid ({typed_changes(begun.vary)})" if is_grid else "a grid that --vary began, which this sweep lacks,"
+    given, is_grid = read_varied(words), begun.search == "grid" and bool(begun.vary)
+    grid = " ".join(f"{key}={text}" for key, text in begun.vary.items())
+    kept = f"the grid ({grid})" if is_grid else "a grid that --vary began, which this sweep lacks,"
     rule = f"--vary with --resume must keep all values of {kept} and may add others"
     way = "; begin a new sweep (--name NEW) for anything else: it reuses the trials that have finished"
     wider = {key: with_further(begun.vary[key], text) for key, text in given.items() if is_grid and key in begun.vary}
     can_grow = len(wider) == len(given) and None not in wider.values() and ENCODER_KEY not in given
-    require(can_grow, rule, f"{typed_changes(given)}{way}")
+    require(can_grow, rule, f"{' '.join(words)}{way}")
     varied = {**begun.vary, **wider}
     smaller = () if varied == begun.vary else (begun.vary,)
     return {"vary": varied, "smaller_grids": (*begun.smaller_grids, *smaller)}
-
-
-def typed_changes(changes: Mapping[str, str]) -> str:
-    """Returns values by key as typed."""
-    return " ".join(f"{key}={text}" for key, text in changes.items())
 
 
 def find_sweep_folder(name: str, storage: str) -> str:

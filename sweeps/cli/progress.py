@@ -94,7 +94,8 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "lane_failed":
         return [f"{event.lane} cannot open: {event.facts['why']}"]
     if event.kind == "lane_closed":
-        return [f"{event.lane} {closing_text(event.facts['why'])}"]
+        why = event.facts["why"]
+        return [f"{event.lane} {'is idle and has released its resources' if why is None else f'closes: {why}'}"]
     if event.kind == "requeued":
         return [f"{event.trial_id} waits for a free lane: {event.facts['why']}"]
     if event.kind == "resumed":
@@ -106,11 +107,6 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "ended" and event.facts["how"] == "failed":
         return [f"{event.trial_id} failed: {event.facts['error']} (log: {log_path(str(event.trial_id))})"]
     return []
-
-
-def closing_text(why: str | None) -> str:
-    """That a lane has closed, and why; None if it is not needed any more."""
-    return "is idle and has released its resources" if why is None else f"closes: {why}"
 
 
 def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:

@@ -6,24 +6,25 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from mtlib.runtime.storage import join_location, split_location
 from mtlib.tasks import Task, in_order, title_of, value_of
 from results.answers.next_commands import program, resume_command
 from results.records.driver_file import Progress, TrialProgress, clock_text, read_driver
-from results.records.expected_trials import expected_trials
+from results.records.expected_trials import status_counts
 from results.records.tables import read_trials
 from results.records.trials import (
     COMPLETED,
     OVERALL,
     TrialRecord,
-    best_trials,
+    best_by_tasks,
     read_sweep,
     sweep_tasks,
     sweeps_in,
 )
 from results.stats.texts import named
-from sweeps.cli.time_left import num_planned_epochs, seconds_left
+from sweeps.cli.time_left import seconds_left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +33,13 @@ class SweepState:
 
     folder: str
     """Path or URI."""
-    created: str
-    """ISO 8601, UTC."""
-    question: str
-    metric: str
-    """What the search maximises: `overall`, or a task."""
-    tasks: Mapping[str, Task]
+    info: Mapping[str, Any]
+    """The content of `sweep.json`."""
     records: tuple[TrialRecord, ...]
     """Those that ran when the sweep stopped are `interrupted`."""
-    num_expected: int
-    """Trials that there will be, with those on record."""
+    counts: Counter[str]
+    """Trials by status, with those that are not on record yet."""
+    tasks: Mapping[str, Task]
     is_running: bool
     stopped_at: datetime | None
     """When it stopped; None if it runs or has no heartbeat."""
@@ -53,9 +51,9 @@ class SweepState:
         return split_location(self.folder)[1]
 
     @property
-    def counts(self) -> Counter[str]:
-        """Trials by status."""
-        return Counter(record.status for record in self.records)
+    def space(self) -> Mapping[str, Any]:
+        """The search space as it is recorded."""
+        return self.info.get("space") or {}
 
     @property
     def num_done(self) -> int:
@@ -73,7 +71,7 @@ class SweepState:
     @property
     def num_left(self) -> int:
         """Trials that have not ended and do not run."""
-        return max(0, self.num_expected - self.num_done - self.num_failed - self.num_running)
+        return self.counts["queued"] + self.counts["interrupted"]
 
     @property
     def is_over(self) -> bool:
@@ -94,7 +92,7 @@ class SweepState:
     @property
     def best_text(self) -> str:
         """As the function of this name."""
-        return best_text(self.records, self.metric, self.tasks)
+        return best_text(self.records, str(self.space.get("metric", OVERALL)), self.tasks)
 
     @property
     def next_command(self) -> str:
@@ -138,7 +136,8 @@ def list_sweeps(storage: str) -> tuple[list[SweepState], list[tuple[str, Excepti
             found.append(read_sweep_state(join_location(storage, name)))
         except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:  # by the kind of damage
             damaged.append((name, error))
-    return sorted(found, key=lambda state: state.created, reverse=True), sorted(damaged, key=lambda pair: pair[0])
+    newest_first = sorted(found, key=lambda state: str(state.info.get("created", "")), reverse=True)
+    return newest_first, sorted(damaged, key=lambda pair: pair[0])
 
 
 def read_sweep_state(folder: str) -> SweepState:
@@ -147,15 +146,12 @@ def read_sweep_state(folder: str) -> SweepState:
     stopped = driver.stop_time if driver else None
     is_running = driver is not None and stopped is None
     progress = driver.progress if driver is not None and is_running else {}
-    space = info.get("space") or {}
     return SweepState(
         folder=folder,
-        created=str(info.get("created", "")),
-        question=str(space.get("question", "")),
-        metric=str(space.get("metric", OVERALL)),
-        tasks=sweep_tasks(info),
+        info=info,
         records=tuple(records),
-        num_expected=expected_trials(info, records),
+        counts=status_counts(info, records),
+        tasks=sweep_tasks(info),
         is_running=is_running,
         stopped_at=stopped,
         progress=progress,
@@ -167,17 +163,12 @@ def best_text(records: Iterable[TrialRecord], metric: str, tasks: Mapping[str, T
 
     Where trials have different tasks, over which an overall score is a mean, it has the best of each set of tasks.
     """
-    best, texts = best_trials(records, metric), []
+    best, texts = best_by_tasks(records, metric), []
     for record in best:
         own = "+".join(title_of(name, tasks) for name in in_order(record.best.keys() & tasks.keys()))
         score = f"{title_of(metric, tasks)} {value_of(metric, record.best[metric], tasks):.3f}"
         texts.append(f"{score}{f' of {own}' * (len(best) > 1)} ({record.trial_id})")
     return named(texts)
-
-
-def epoch_text(record: TrialRecord) -> str:
-    """Returns the last epoch of a trial that is done, of how many."""
-    return f"{record.epochs} of {num_planned_epochs(record)}"
 
 
 def step_text(record: TrialRecord, progress: TrialProgress) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
 from results.answers.race_words import decision_lines
@@ -97,7 +96,6 @@ def resume_sweep(
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
     if race is not None:
         info[RACE_KEY] = race_to_json(race.decisions)
-    num_added = plan.num_configurations - info.get("num_configurations", plan.num_configurations)
     info["num_configurations"] = plan.num_configurations
     info[FIRST_LOOK] = declared_look(info, begun, plan)
     base = inputs.space.base  # files and encoder may have other names
@@ -113,8 +111,7 @@ def resume_sweep(
         lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
     mending = [] if damage is None else [f"{damage}; it is written again from its copy"]
-    added = [f"Added {counted(num_added, 'configuration')}."] if num_added else []
-    notes = [*mending, *known.notes, *added, *lines, *progress, *changed_code(info)]
+    notes = [*mending, *known.notes, *lines, *progress, *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 

@@ -202,8 +202,8 @@ def run_plan(
     if limit is not None:
         with contextlib.suppress(OSError):  # the end of the command's output says it too
             write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
-    ended = replace(outcome_of(ledger, closing_errors), is_interrupted=is_interrupted, interruption=why)
-    return replace(ended, limit=limit, error=error)
+    ended = outcome_of(ledger, closing_errors)
+    return replace(ended, is_interrupted=is_interrupted, interruption=why, limit=limit, error=error)
 
 
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
@@ -287,7 +287,8 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     """Starts channel, lanes and Tune; lanes and Tune start concurrently."""
     plan, folder = run.plan, run.plan.options.folder
     suggested: queue.SimpleQueue[Trial] = queue.SimpleQueue()
-    channel = open_channel(plan)
+    actor = on_node(Channel, ray.get_runtime_context().get_node_id(), max_concurrency=1000)  # without a device
+    channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
     lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch)
     for text in scale(lanes, run.ledger.num_left):
         run.note(text)
@@ -320,13 +321,6 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         suggested=suggested,
         race=race,
     )
-
-
-def open_channel(plan: SweepPlan) -> ActorHandle[Any]:
-    """Returns the channel as an actor without a device, on the driver's node."""
-    actor = on_node(Channel, ray.get_runtime_context().get_node_id(), max_concurrency=1000)
-    channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
-    return channel
 
 
 def handle_until_end(sweep: RunningSweep) -> str | None:

@@ -68,7 +68,9 @@ def disk_need(
     weights = sorted(measure(config) for config in configs for _ in range(copies * num_best(config)))
     # Of a trial that has ended only the epochs stay by whose score it is among the best.
     num_weights = options.keep_models * max(map(num_scores, configs)) + num_concurrent * max(map(num_best, configs))
-    stages = copies * sum(entry_bytes(config, inputs, measure) for config in ends) if options.shares_stages else 0
+    # The end of a stage in the store has at most what there is at the trial's end.
+    entries = (most_best(own) * measure(own) + state_bytes(own, measure) + record_bytes(own, inputs) for own in ends)
+    stages = copies * sum(entries) if options.shares_stages else 0
     # While a state is written there is one more than are kept.
     states = num_concurrent * (STATES_KEPT + 1) * max(state_bytes(config, measure) for config in configs)
     records = copies * sum(record_bytes(config, inputs) for config in configs)
@@ -88,11 +90,6 @@ def most_best(config: TrialConfig) -> int:
 def expected_best(config: TrialConfig) -> int:
     """Returns the epochs that are expected to be best by some score."""
     return min(EXPECTED_BEST, most_best(config))
-
-
-def entry_bytes(config: TrialConfig, inputs: SweepInputs, measure: Measure) -> int:
-    """Bytes of the end of a stage in the store, at most those at the trial's end."""
-    return most_best(config) * measure(config) + state_bytes(config, measure) + record_bytes(config, inputs)
 
 
 def state_bytes(config: TrialConfig, measure: Measure) -> int:

@@ -21,7 +21,7 @@ from mtlib.runtime.storage import local_path
 from mtlib.stages.effective_settings import length_counts
 from mtlib.stages.keys import Cut
 from mtlib.stages.plan import plan_stages
-from results.stats.effects.searched_keys import NO_VALUE, base_value, hashable, own_value
+from results.stats.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.stats.texts import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, encoder_names, grid_trials, search_domain
@@ -50,7 +50,7 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         *([] if inputs.space_source is None else [file]),
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder{'s' * (len(names) > 1)}: {', '.join(names)}",
-        *wrapped([describe_base(space), *offer_base(options, space)], output_width()),
+        *wrapped(describe_base(options, space), output_width()),
         f"Files: {options.folder}",
         *wrapped([*inputs.notes, *describe_unused_methods(space)], output_width()),
     ]
@@ -59,32 +59,24 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     return [*lines, *held_out, *describe_skipped(inputs.skipped), *left_out]
 
 
-def describe_base(space: SearchSpace) -> str:
-    """Returns what the base configuration has of each searched key,
-    and what differences are from where that is no value."""
-    base, grid, parts = to_dict(space.base), dict(describe_space(space)["grid"]), []
+def describe_base(options: SweepOptions, space: SearchSpace) -> list[str]:
+    """Returns what the base configuration has of each searched key, with what differences are from where that is no
+    value, and offers to add it to a list of --vary."""
+    base, grid, parts, offers = to_dict(space.base), dict(describe_space(space)["grid"]), [], []
     for title, item in ((key_title(key), item) for key, item in search_domain(space).items()):
         own = own_value(base, title, grid.get(title, ()))
         text = title if own is NO_VALUE else f"{title} {value_text(own)}"
         if isinstance(item, Choice) and own not in map(hashable, item.values):
             first = value_text(hashable(item.values[0]))
             text += f" (none of the values: differences are from the first, {first})"
+            if own is not NO_VALUE and title in options.vary:
+                typed = f"[{','.join(map(value_text, own))}]" if isinstance(own, tuple) else value_text(own)
+                wider = f"--vary {title}={options.vary[title]},{typed}"
+                offers.append(
+                    f"{title} {typed} is not tried: nothing is compared with what you have. To add it: {wider}"
+                )
         parts.append(text)
-    return f"Base configuration: {', '.join(parts)}"
-
-
-def offer_base(options: SweepOptions, space: SearchSpace) -> list[str]:
-    """Returns a line for each list of --vary without the base configuration's value, with the list that has it."""
-    base, lines = to_dict(space.base), []
-    for key, text in options.vary.items():
-        own = base_value(base, key)
-        if own is not NO_VALUE and own not in map(hashable, space.grid.get(key, (own,))):
-            typed = f"[{','.join(map(value_text, own))}]" if isinstance(own, tuple) else value_text(own)
-            lines.append(
-                f"The base configuration has {key} {typed}, which is not tried: nothing is compared with what you "
-                f"have. To add it: --vary {key}={text},{typed}"
-            )
-    return lines
+    return [f"Base configuration: {', '.join(parts)}", *offers]
 
 
 def describe_unused_methods(space: SearchSpace) -> list[str]:

@@ -10,8 +10,8 @@ from results.records.trials import (
     SWEEP_COPY,
     SWEEP_FILE,
     TrialRecord,
+    best_by_tasks,
     best_trial,
-    best_trials,
     damage_of_sweep_file,
     read_sweep,
     record_from_row,
@@ -115,6 +115,6 @@ def test_overall_scores_are_compared_among_trials_of_the_same_tasks(make_record:
     both, worse = (
         make_record(number, best={"sst": 0.5, "qqp": 0.5, "overall": 0.6 - number / 10}) for number in (1, 2)
     )
-    assert best_trials([alone, worse, both]) == [both, alone]
+    assert best_by_tasks([alone, worse, both]) == [both, alone]
     assert best_trial([alone, worse, both]) == both
-    assert best_trials([alone, worse, both], "sst") == [alone]
+    assert best_by_tasks([alone, worse, both], "sst") == [alone]

@@ -28,7 +28,6 @@ from sweeps.setup.report import (
     describe_trials,
     describe_unused_methods,
     max_concurrent,
-    offer_base,
     steps_of_each,
     stored_ends,
 )
@@ -154,11 +153,13 @@ def test_total_of_a_search_is_that_of_the_base(options: Build, inputs: SweepInpu
     )
 
 
-def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_value(inputs: SweepInputs) -> None:
+def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_value(
+    options: Build, inputs: SweepInputs
+) -> None:
     def shown(**changes: Any) -> str:
-        return describe_base(
-            dataclasses.replace(inputs.space, **{"grid": {}, "ranges": {}, "published": (), **changes})
-        )
+        space = dataclasses.replace(inputs.space, **{"grid": {}, "ranges": {}, "published": (), **changes})
+        (line,) = describe_base(options(), space)
+        return line
 
     assert shown(grid={"optimizer.learning_rate": (1e-5, 2e-5)}).endswith(": optimizer.learning_rate 2e-5")
     first = "optimizer.learning_rate 2e-5 (none of the values: differences are from the first, 3e-5)"
@@ -186,10 +187,10 @@ def test_value_of_the_base_that_is_not_tried_is_offered(
     base = inputs.space.base.override({"encoder.dropout": None})
 
     def lines(text: str) -> list[str]:
-        return offer_base(options(vary={key: text}), vary(base, "overall", {key: text}))
+        return describe_base(options(vary={key: text}), vary(base, "overall", {key: text}))[1:]
 
     (line,) = lines(values)
-    assert f"has {key} {typed}" in line
+    assert f"{key} {typed} is not tried" in line
     offered = line.partition(f"--vary {key}=")[2]
     assert offered == f"{values},{typed}"
     assert lines(offered) == []
@@ -197,7 +198,7 @@ def test_value_of_the_base_that_is_not_tried_is_offered(
 
 def test_nothing_is_offered_where_a_range_holds_the_base(options: Build, inputs: SweepInputs) -> None:
     typed = {"optimizer.learning_rate": "1e-5..1e-4"}
-    assert offer_base(options(vary=typed, search="tpe"), vary(inputs.space.base, "overall", typed)) == []
+    assert len(describe_base(options(vary=typed, search="tpe"), vary(inputs.space.base, "overall", typed))) == 1
 
 
 def test_race_has_an_expected_cost_beside_the_most(options: Build, inputs: SweepInputs) -> None:
