@@ -103,7 +103,7 @@ def overview(storage: str) -> Drawn:
 def detail(folder: str) -> Drawn:
     """Returns the trials of a sweep."""
     state = read_sweep_state(folder)
-    keys = state.searched_keys
+    keys = list(dict.fromkeys(key for record in state.records for key in record.params))
     texts = {key: value_texts([record.params[key] for record in state.records if key in record.params]) for key in keys}
     rows = []
     for record in state.records:

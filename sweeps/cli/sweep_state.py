@@ -107,11 +107,6 @@ class SweepState:
         return f"{program('results', 'table')} {folder}"
 
     @property
-    def searched_keys(self) -> list[str]:
-        """Keys whose values the trials differ by."""
-        return list(dict.fromkeys(key for record in self.records for key in record.params))
-
-    @property
     def seconds_left(self) -> float | None:
         """Estimated seconds until a running sweep ends, by the time of its trials; None if it is not known."""
         if not (self.is_running and self.num_running):

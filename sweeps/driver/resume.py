@@ -153,8 +153,10 @@ def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: Sweep
 def as_present(found: KnownTrials, options: SweepOptions, space: SearchSpace) -> KnownTrials:
     """Returns a sweep's trials, failed ones queued again with --retry-failed,
     with present names of encoder and files."""
-    records = tuple(relocate(requeue_failed(record, options), space) for record in found.records)
-    return replace(found, records=records)
+    records = [relocate(record, space) for record in found.records]
+    if options.retry_failed:
+        records = [replace(own, status="queued", error=None) if own.status == "failed" else own for own in records]
+    return replace(found, records=tuple(records))
 
 
 def write_moved(folder: str, before: Sequence[TrialRecord], now: Sequence[TrialRecord]) -> None:
@@ -164,12 +166,6 @@ def write_moved(folder: str, before: Sequence[TrialRecord], now: Sequence[TrialR
         start = read_start(root, record.trial_id)
         if start is not None:
             write_start(root, replace(start, config=record.config, config_hash=record.config_hash))
-
-
-def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
-    """Returns a trial, queued again if it has failed and --retry-failed is given."""
-    is_retried = options.retry_failed and record.status == "failed"
-    return replace(record, status="queued", error=None) if is_retried else record
 
 
 def relocate(record: TrialRecord, space: SearchSpace) -> TrialRecord:
