@@ -33,9 +33,6 @@ NOT_SAVED = ("name", "storage", "address", *OF_ONE_COMMAND)
 SAVED_KEYS = {"set": "changes"}
 """Options whose key in `sweep.json` is not their name."""
 
-MARGIN_RULE = "--until-decided must be a difference in score of at least 0"
-BEST_RULE = "--replicate-best must be at least 2, as the best configurations are compared with each other"
-
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -120,20 +117,21 @@ class SweepOptions:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        require(self.replicate_best is None or self.replicate_best >= 2, BEST_RULE, self.replicate_best)
-        rule = f"--replicates must be above {self.chosen_by} with --replicate-best, as every configuration gets so many"
-        require(self.replicate_best is None or self.replicates > self.chosen_by, rule, self.replicates)
+        if self.replicate_best is not None:
+            rule = "--replicate-best must be at least 2, as the best configurations are compared with each other"
+            require(self.replicate_best >= 2, rule, self.replicate_best)
+            rule = f"--replicates must be above {self.chosen_by} with --replicate-best"
+            require(self.replicates > self.chosen_by, f"{rule}, as every configuration gets so many", self.replicates)
         counts = ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "keep-models")
         for flag in (*counts, "checkpoint-steps", "max-steps"):
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
-        require(self.until_decided is None or self.until_decided >= 0, MARGIN_RULE, self.until_decided)
-        rule = "--until-decided must be below 1, the whole range of a score, e.g. 0.01"
-        require(self.until_decided is None or self.until_decided < 1, rule, self.until_decided)
-        can_race = self.until_decided is None or self.replicates >= 2
-        require(can_race, "--replicates must be at least 2 with --until-decided", self.replicates)
-        can_race = self.until_decided is None or self.search == "grid" or self.replicate_best is not None
-        require(can_race, "--until-decided of a search must come with --replicate-best", "none")
+        if self.until_decided is not None:
+            rule = "--until-decided must be a difference in score, at least 0 and below 1, the whole range, e.g. 0.01"
+            require(0 <= self.until_decided < 1, rule, self.until_decided)
+            require(self.replicates >= 2, "--replicates must be at least 2 with --until-decided", self.replicates)
+            can_race = self.search == "grid" or self.replicate_best is not None
+            require(can_race, "--until-decided of a search must come with --replicate-best", "none")
         check_value(Search, self.search, "--search")
         check_value(Scheduler, self.scheduler, "--scheduler")
         for flag in ("seed", "keep-gb", "node-wait-minutes", "extend"):

@@ -209,14 +209,14 @@ def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
     shared = (sum(own) - sum(span.steps for span in distinct_spans(options, inputs))) * times
     saved = f"; sharing stages saves {shared:,} of them ({shared / steps:.1%})" if shared else ""
-    if options.until_decided is not None:
-        likely = in_expected_rounds(options)
+    if (likely := in_expected_rounds(options)) != options:
         expected = f"about {counted(likely.num_trials(len(own)), 'training')} and {count_steps(likely, own):,}"
-        total = f"In all {expected} optimizer steps expected, at most {num_trials} and {steps:,}"
         race = f" {EXPECTED_ROUNDS} trainings for each configuration are the median of simulated races."
-        return f"{total}{drawn}{saved}.{race}"
-    bound = "at most " if options.replicate_best is not None and own[0] > own[-1] else ""
-    return f"In all {counted(num_trials, 'training')} and {bound}{steps:,} optimizer steps{drawn}{stopped}{saved}."
+        return f"In all {expected} optimizer steps expected, at most {num_trials} and {steps:,}{drawn}{saved}.{race}"
+    is_race, differ = options.until_decided is not None, options.replicate_best is not None and own[0] > own[-1]
+    bounds = "at most " * is_race, "at most " * (is_race or differ)
+    total = f"{bounds[0]}{counted(num_trials, 'training')} and {bounds[1]}{steps:,} optimizer steps"
+    return f"In all {total}{drawn}{stopped}{saved}."
 
 
 def count_steps(options: SweepOptions, own: Sequence[int]) -> int:

@@ -64,7 +64,7 @@ def describe_time(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[
         time_of = step_timer(options, inputs, encoders, Path(folder))
         most, likely = (estimate_seconds(own, inputs, time_of) for own in (options, in_expected_rounds(options)))
     lanes = max_concurrent(options, options.num_trials(len(planned_configs(options, inputs.space))))
-    at_most = f" expected, at most {rounded_duration(most)}," if options.until_decided is not None else ""
+    at_most = f" expected, at most {rounded_duration(most)}," if likely < most else ""
     stopped = " Less where trials are stopped early." if options.scheduler != "none" else ""
     is_cut = options.max_hours is not None and 3600 * options.max_hours < likely
     limit = f" --max-hours {options.max_hours:g} stops it before, and --resume goes on." if is_cut else ""

@@ -25,9 +25,9 @@ def test_best_get_more_trainings_than_all_others() -> None:
 
 def test_race_needs_rounds_and_of_a_search_those_that_are_raced() -> None:
     assert options_with(replicates=3, until_decided=0.0).common_replicates == 1
-    with pytest.raises(ValueError, match=r"^--until-decided must be a difference in score of at least 0, got -0.1$"):
+    with pytest.raises(ValueError, match=r"^--until-decided must be a difference in score, at least 0 .*, got -0.1$"):
         options_with(replicates=3, until_decided=-0.1)
-    with pytest.raises(ValueError, match=r"^--until-decided must be below 1, the whole range of a score, .*, got 1.0$"):
+    with pytest.raises(ValueError, match=r"^--until-decided must be .* below 1, the whole range, .*, got 1.0$"):
         options_with(replicates=3, until_decided=1.0)
     with pytest.raises(ValueError, match=r"^--replicates must be at least 2 with --until-decided, got 1$"):
         options_with(until_decided=0.0)
