@@ -131,7 +131,7 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     words = (
         "a quick question without a file: values of a key, e.g. smart.weight=0,0.45,1, or a range, e.g. "
         "optimizer.learning_rate=1e-5..1e-4:log, which is drawn by tpe; in place of what --space searches, or around "
-        "a general base configuration; may be repeated"
+        "a general base configuration; may be repeated; with --resume: the values of its grid and further ones"
     )
     add("--vary", metavar="KEY=VALUES", action="extend", nargs="+", default=[], help=words)
     words = (
