@@ -22,6 +22,7 @@ from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
 from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
+from results.records.expected_trials import status_counts
 from results.records.files import find_sweep, folder_name
 from results.records.predictions import (
     HOW_TO_RESTORE,
@@ -36,6 +37,7 @@ from results.records.replicated_best import replicated_best
 from results.records.tables import read_with_warnings, trials_table
 from results.records.trials import (
     COMPLETED,
+    STOPPED_BY,
     UNFINISHED,
     TrialRecord,
     read_sweep,
@@ -89,6 +91,12 @@ class Sweep:
     def penalties(self) -> Mapping[str, Penalty]:
         """Returns the penalties that its configurations may have: built-in ones, and its own files' ones."""
         return methods_of_tree(self.info.get("base") or {}).penalties
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it may be running."""
+        is_unfinished = any(status_counts(self.info, self.records)[status] for status in UNFINISHED)
+        return is_unfinished and self.stopped_at is None and STOPPED_BY not in self.info
 
     @cached_property
     def finished(self) -> list[TrialRecord]:
@@ -303,7 +311,7 @@ def load_sweep(path: Location) -> Sweep:
         lost=frozenset(lost),
         trials=trials_frame(typed_frame(trials_table(records))),
         curves=curves,
-        stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
+        stopped_at=stopped if any(status_counts(info, records)[status] for status in UNFINISHED) else None,
     )
 
 

@@ -2,9 +2,7 @@
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
@@ -18,6 +16,9 @@ from results.answers.next_commands import resume_command
 from results.answers.ranking_table import render_ranking
 from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
+from results.records.driver_file import clock_text
+from results.records.expected_trials import describe_ended, status_counts
+from results.records.trials import STOPPED_BY, UNFINISHED
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
 
@@ -51,23 +52,25 @@ def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, st
 
 def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     """Prints the answer to a sweep's question, its ranking with a legend, and what failed."""
-    statuses = Counter(record.status for record in sweep.records)
+    statuses = status_counts(sweep.info, sweep.records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
+    is_left = any(statuses[status] for status in UNFINISHED)
+    ended = f" ({describe_ended(sweep.info, sweep.records)})" if is_left else ""
     width = output_width()
-    show_lines([f"Trials in {sweep.path}: {counts}", *stop_lines(sweep)])
+    show_lines([f"Trials in {sweep.path}: {counts}{ended}", *stop_lines(sweep)])
     show_lines(wrapped(["", *sweep.answer(difference), ""], width))
     findings = [finding.line for check in BELOW_RANKING for finding in check(sweep)]
     show_lines(render_ranking(sweep.ranked, sweep.tasks, width, findings))
 
 
 def stop_lines(sweep: Sweep) -> list[str]:
-    """When an unfinished sweep stopped and the command that resumes it; empty if it runs or has finished."""
-    stopped = sweep.stopped_at
-    if stopped is None:
+    """When or by which limit an unfinished sweep stopped, and the command that resumes it;
+    empty if it runs or has finished."""
+    stopped, limit = sweep.stopped_at, sweep.info.get(STOPPED_BY)
+    if stopped is None and limit is None:
         return []
-    is_today = stopped.date() == datetime.now().astimezone().date()
-    clock = stopped.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
-    return [f"Stopped at {clock}. To continue:", f"{COMMAND_INDENT}{resume_command(sweep.path)}"]
+    how = [*([] if stopped is None else [f"at {clock_text(stopped)}"]), *([] if limit is None else [f"by {limit}"])]
+    return [f"Stopped {' '.join(how)}. To continue:", f"{COMMAND_INDENT}{resume_command(sweep.path)}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

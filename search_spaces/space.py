@@ -60,6 +60,8 @@ class SearchSpace:
     grid: Grid = field(default_factory=dict)
     """Values by key; the cross product is the grid, the last key varies fastest. If the values are a mapping, the key
     is a name that the space defines, such as `order`, and each entry names a group of overrides."""
+    smaller_grids: tuple[Grid, ...] = ()
+    """What the grid was before values were added to it, the first one first: its points keep their numbers."""
     ranges: Mapping[SearchKey, Range] = field(default_factory=dict)
     """Ranges for `tpe` and `random`; a grid key without a range is a choice of its grid values, sampled first."""
     conditions: Mapping[SearchKey, Condition] = field(default_factory=dict)
@@ -139,7 +141,11 @@ def grid_points(space: SearchSpace) -> list[dict[SearchKey, Any]]:
     """As `grid_trials`, with keys that vary together under their common key."""
     if not space.grid:
         return []
-    return [dict(zip(space.grid, values, strict=True)) for values in itertools.product(*space.grid.values())]
+    found: list[dict[SearchKey, Any]] = []
+    for grid in (*space.smaller_grids, space.grid):
+        points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+        found += [point for point in points if point not in found] if found else points
+    return found
 
 
 def search_domain(space: SearchSpace) -> dict[SearchKey, Range]:

@@ -19,7 +19,9 @@ QUOTED_VALUE = re.compile(r'^"(.*)"$')
 """A value in quotes."""
 
 
-def vary(base: TrialConfig, metric: str, typed: Mapping[str, str]) -> SearchSpace:
+def vary(
+    base: TrialConfig, metric: str, typed: Mapping[str, str], smaller: Sequence[Mapping[str, str]] = ()
+) -> SearchSpace:
     """Returns the space over keys of the configuration with values as typed,
     a list `0,0.45,1` or a range `1e-5..1e-4:log`.
 
@@ -27,6 +29,7 @@ def vary(base: TrialConfig, metric: str, typed: Mapping[str, str]) -> SearchSpac
         base: the configuration that is varied, with everything that is not searched.
         metric: the score that decides.
         typed: at least one, by dotted key.
+        smaller: what `typed` was before values were added, the first one first.
 
     Raises:
         ValueError: one line: an unknown key (the nearest right one is named) or a value that does not fit.
@@ -44,7 +47,13 @@ def vary(base: TrialConfig, metric: str, typed: Mapping[str, str]) -> SearchSpac
             else:
                 grid[key] = values
         return SearchSpace(
-            name=NAME, question=question_about(tuple(typed)), base=base, metric=metric, grid=grid, ranges=ranges
+            name=NAME,
+            question=question_about(tuple(typed)),
+            base=base,
+            metric=metric,
+            grid=grid,
+            smaller_grids=tuple(vary(base, metric, one).grid for one in smaller),
+            ranges=ranges,
         )
     except ValueError as error:
         raise ValueError(f"--vary: {error}") from error
@@ -76,6 +85,20 @@ def split_values(text: str) -> list[str]:
     """Returns the values of a list; a value in brackets is a list itself,
     and blanks at the ends of one in quotes count."""
     return [unquoted(value.strip()) for value in COMMA.split(text)]
+
+
+def with_further(text: str, given: str) -> str | None:
+    """Returns a list of values as typed, followed by the further ones of the list `given`;
+    None if that lacks a value."""
+    known, wanted = ({number_or_text(value): value for value in COMMA.split(one)} for one in (text, given))
+    if not known.keys() <= wanted.keys():
+        return None
+    return ",".join([text, *(value for key, value in wanted.items() if key not in known)])
+
+
+def number_or_text(text: str) -> float | str:
+    """Returns a value as typed, so that two spellings of a number are equal."""
+    return float(text) if is_number(text) else unquoted(text.strip())
 
 
 def unquoted(text: str) -> str:

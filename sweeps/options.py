@@ -12,7 +12,9 @@ from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import expanded_path, join_location, local_path
 from mtlib.tasks import Task
+from results.records.expected_trials import expected_trials
 from results.records.race import RaceRecord
+from results.records.replicated_best import common_replicates
 from search_spaces.space import SearchSpace, grid_trials
 
 Search = Literal["grid", "tpe", "random"]
@@ -31,9 +33,6 @@ NOT_SAVED = ("name", "storage", "address", *OF_ONE_COMMAND)
 SAVED_KEYS = {"set": "changes"}
 """Options whose key in `sweep.json` is not their name."""
 
-MARGIN_RULE = "--until-decided must be a difference in score of at least 0"
-BEST_RULE = "--replicate-best must be at least 2, as the best configurations are compared with each other"
-
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -49,6 +48,8 @@ class SweepOptions:
     """Name of a built-in search space, or absolute path of the file of another one; None for `presets.general`."""
     vary: Mapping[str, str] = field(default_factory=dict)
     """Dotted configuration keys and their values as typed, in place of what the space searches."""
+    smaller_grids: tuple[Mapping[str, str], ...] = ()
+    """What `vary` was before --resume added values, the first one first."""
     methods: tuple[str, ...] = field(default_factory=tuple)
     """Absolute paths of the user's files of methods that configurations may name besides the built-in ones."""
     data: Path | None = None
@@ -116,30 +117,29 @@ class SweepOptions:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        require(self.replicate_best is None or self.replicate_best >= 2, BEST_RULE, self.replicate_best)
-        rule = f"--replicates must be above {self.chosen_by} with --replicate-best, as every configuration gets so many"
-        require(self.replicate_best is None or self.replicates > self.chosen_by, rule, self.replicates)
+        if self.replicate_best is not None:
+            rule = "--replicate-best must be at least 2, as the best configurations are compared with each other"
+            require(self.replicate_best >= 2, rule, self.replicate_best)
+            rule = f"--replicates must be above {self.chosen_by} with --replicate-best"
+            require(self.replicates > self.chosen_by, f"{rule}, as every configuration gets so many", self.replicates)
         counts = ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "keep-models")
         for flag in (*counts, "checkpoint-steps", "max-steps"):
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
-        require(self.until_decided is None or self.until_decided >= 0, MARGIN_RULE, self.until_decided)
-        rule = "--until-decided must be below 1, the whole range of a score, e.g. 0.01"
-        require(self.until_decided is None or self.until_decided < 1, rule, self.until_decided)
-        can_race = self.until_decided is None or self.replicates >= 2
-        require(can_race, "--replicates must be at least 2 with --until-decided", self.replicates)
-        can_race = self.until_decided is None or self.search == "grid" or self.replicate_best is not None
-        require(can_race, "--until-decided of a search must come with --replicate-best", "none")
+        if self.until_decided is not None:
+            rule = "--until-decided must be a difference in score, at least 0 and below 1, the whole range, e.g. 0.01"
+            require(0 <= self.until_decided < 1, rule, self.until_decided)
+            require(self.replicates >= 2, "--replicates must be at least 2 with --until-decided", self.replicates)
+            can_race = self.search == "grid" or self.replicate_best is not None
+            require(can_race, "--until-decided of a search must come with --replicate-best", "none")
         check_value(Search, self.search, "--search")
         check_value(Scheduler, self.scheduler, "--scheduler")
-        require(self.seed >= 0, "--seed must be at least 0", self.seed)
-        require(self.keep_gb >= 0, "--keep-gb must be at least 0", self.keep_gb)
-        require(self.node_wait_minutes >= 0, "--node-wait-minutes must be at least 0", self.node_wait_minutes)
-        require(self.silent_minutes > 0, "--silent-minutes must be above 0", self.silent_minutes)
-        is_positive = self.max_hours is None or self.max_hours > 0
-        require(is_positive, "--max-hours must be above 0", self.max_hours)
+        for flag in ("seed", "keep-gb", "node-wait-minutes", "extend"):
+            value = getattr(self, flag.replace("-", "_"))
+            require(value >= 0, f"--{flag} must be at least 0", value)
+        for flag, value in (("--silent-minutes", self.silent_minutes), ("--max-hours", self.max_hours)):
+            require(value is None or value > 0, f"{flag} must be above 0", value)
         require(0 <= self.hold_out <= 0.5, "--hold-out must be from 0 to 0.5", self.hold_out)
-        require(self.extend >= 0, "--extend must be at least 0", self.extend)
         rule = "--extend must be left out for a sweep over a grid, which has as many configurations as it has points"
         require(self.extend == 0 or self.search != "grid", rule, self.extend)
         require(0 <= self.gpus_per_worker <= 1, "--gpus-per-worker must be from 0 to 1", self.gpus_per_worker)
@@ -182,16 +182,11 @@ class SweepOptions:
     @property
     def common_replicates(self) -> int:
         """Trainings that every configuration gets, unless its first one is pruned or fails."""
-        if self.replicate_best is not None:
-            return self.chosen_by
-        return self.replicates if self.until_decided is None else 1
+        return common_replicates(vars(self))
 
-    def num_trials(self, num_configurations: int, num_alone: int = 0) -> int:
-        """Trials of so many configurations; of `num_alone`, whose first trial did not complete, that trial only."""
-        num_repeated = num_configurations - num_alone
-        num_best = num_repeated if self.replicate_best is None else min(self.replicate_best, num_repeated)
-        num_further = num_best * (self.replicates - self.common_replicates)
-        return num_alone + num_repeated * self.common_replicates + num_further
+    def num_trials(self, num_configurations: int) -> int:
+        """The most trials of so many configurations."""
+        return expected_trials({"options": vars(self), "num_configurations": num_configurations}, ())
 
     @property
     def keep_bytes(self) -> int:
@@ -227,6 +222,12 @@ class SweepPlan:
         """Configurations of the whole sweep, replicates not counted."""
         num_drawn = self.options.num_drawn
         return len(grid_trials(self.space)) if num_drawn is None else num_drawn
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What `sweep.json` says that decides which trials there are."""
+        own = {"options": vars(self.options), "num_configurations": self.num_configurations}
+        return {**own, "space": {"metric": self.space.metric}}
 
 
 def saved_options(options: SweepOptions) -> dict[str, Any]:

@@ -4,11 +4,12 @@ Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some tri
 interrupted.
 """
 
+import argparse
 import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -25,8 +26,9 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
     sys.excepthook = say_interrupted
 
-from mtlib.config.methods import read_methods
+from mtlib.config.methods import Methods, read_methods
 from mtlib.config.task_file import data_tasks
+from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import (
     INTERRUPTED,
     SUCCESS,
@@ -38,12 +40,13 @@ from mtlib.runtime.command_line import (
     print_method_error,
 )
 from mtlib.runtime.console import output_width, show_lines, wrapped
+from mtlib.tasks import Task
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
-from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options
+from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options, read_settings
 from sweeps.cluster.garbage_collection import collect_rarely
 from sweeps.cluster.ray_settings import stay_on_loopback
-from sweeps.options import SweepOptions
+from sweeps.options import ENCODER_KEY, SweepOptions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
-            return print_only(lambda: show_lines(space_lines(parsed.space, parsed.data, parsed.methods)))
+            return print_only(lambda: show_lines(space_lines(parsed)))
         if parsed.list_keys:
-            return print_only(lambda: show_keys(parsed.space, parsed.data, parsed.methods))
+            return print_only(lambda: show_keys(parsed))
         with contextlib.ExitStack() as cluster:
             options = find_options(parsed, os.environ.get("RAY_ADDRESS"), cluster)
             if options.dry_run:
@@ -97,32 +100,41 @@ def print_only(print_all: Callable[[], None]) -> int:
     return SUCCESS
 
 
-def space_lines(name: str | None, data: str | None, files: Sequence[str]) -> list[str]:
-    """Returns every built-in search space with its size and question, or the space with this name or path alone.
-
-    The one space is for the tasks of the data folder, if that is given, and may name the methods of some files.
-    """
-    methods = read_methods(files)
-    tasks = data_tasks(None if data is None else check_data_folder(data), methods.own_metrics)
+def space_lines(parsed: argparse.Namespace) -> list[str]:
+    """Returns every built-in search space with its size and question, or the one of --space alone, for the tasks of
+    --data."""
+    methods, tasks = methods_and_tasks(parsed)
+    name = parsed.space
     spaces = list_spaces() if name is None else [find_space(resolve_name(name), tasks, methods=methods)[0]]
     width = max(len(space.name) for space in spaces)
     sizes = {space.name: f"{len(grid_trials(space))} on the grid" if space.grid else "ranges only" for space in spaces}
     return [f"{space.name:{width}}  {sizes[space.name]:>14}  {space.question}" for space in spaces]
 
 
+def methods_and_tasks(parsed: argparse.Namespace) -> tuple[Methods, Mapping[str, Task]]:
+    """Returns the methods of --methods, and the definitions of the tasks of --data."""
+    methods = read_methods(parsed.methods)
+    return methods, data_tasks(None if parsed.data is None else check_data_folder(parsed.data), methods.own_metrics)
+
+
 # Imports are inside the functions: --help and --list-spaces answer at once, --dry-run loads no Ray.
 
 
-def show_keys(name: str | None, data: str | None, files: Sequence[str]) -> None:
-    """Prints every key of a space's base configuration, of general settings without one; arguments as `space_lines`."""
+def show_keys(parsed: argparse.Namespace) -> None:
+    """Prints every key of the base configuration of --space, or of general settings, with --encoder and --set."""
     from mtlib.config.trial import with_methods
     from search_spaces.presets import general
+    from search_spaces.task_fit import chosen_tasks
     from sweeps.cli.keys import key_lines
+    from sweeps.setup.inputs import expand_keys
 
-    methods = read_methods(files)
-    tasks = data_tasks(None if data is None else check_data_folder(data), methods.own_metrics)
-    space = None if name is None else find_space(resolve_name(name), tasks, methods=methods)[0]
-    show_lines(key_lines(with_methods(general(tasks), methods) if space is None else space.base, output_width()))
+    changes, methods, tasks = read_settings(parsed.set), *methods_and_tasks(parsed)
+    if parsed.space is None:
+        base = with_methods(general(chosen_tasks(tasks, changes)), methods)
+    else:
+        base = find_space(resolve_name(parsed.space), tasks, changes, methods)[0].base
+    encoder = {} if parsed.encoder is None else {ENCODER_KEY: read_encoder_name(parsed.encoder)}
+    show_lines(key_lines(base.override({**encoder, **expand_keys(changes, base)}), output_width()))
 
 
 def show_dry_run(options: SweepOptions) -> None:

@@ -18,7 +18,8 @@ from mtlib.runtime.storage import check_answer, exists
 from results.answers.ranking_table import broken_key
 from results.stats.texts import value_texts
 from sweeps.cli.arguments import find_sweep_folder, read_storage
-from sweeps.cli.sweep_state import SweepState, epoch_text, list_sweeps, read_sweep_state, score_texts, step_text
+from sweeps.cli.sweep_state import SweepState, list_sweeps, read_sweep_state, score_texts, step_text
+from sweeps.cli.time_left import num_planned_epochs
 
 UNLIMITED_WIDTH = 10_000
 """Columns where there is neither a terminal nor the variable COLUMNS."""
@@ -68,7 +69,8 @@ def run_status(arguments: Sequence[str] | None) -> None:
         drawn = detail(find_sweep_folder(options.sweep, storage))
     width = shutil.get_terminal_size((UNLIMITED_WIDTH, 24)).columns
     table = table_lines(width, *drawn.tables) if drawn.tables[0].rows else []
-    show_lines([*drawn.notes, *table, *next_lines(drawn.commands)])
+    following = ["", "Next:"] if drawn.commands else []
+    show_lines([*drawn.notes, *table, *following, *(f"{COMMAND_INDENT}{command}" for command in drawn.commands)])
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -79,11 +81,6 @@ def build_parser() -> argparse.ArgumentParser:
     storage_help = "folder of all sweeps (default: %(default)s)"
     parser.add_argument("--storage", metavar="DIR", default=DEFAULT_STORAGE, help=storage_help)
     return parser
-
-
-def next_lines(commands: Sequence[str]) -> list[str]:
-    """Returns what to type next, each command on a line of its own; nothing without commands."""
-    return ["", "Next:", *(f"{COMMAND_INDENT}{command}" for command in commands)] if commands else []
 
 
 def overview(storage: str) -> Drawn:
@@ -106,13 +103,14 @@ def overview(storage: str) -> Drawn:
 def detail(folder: str) -> Drawn:
     """Returns the trials of a sweep."""
     state = read_sweep_state(folder)
-    keys = state.searched_keys
+    keys = list(dict.fromkeys(key for record in state.records for key in record.params))
     texts = {key: value_texts([record.params[key] for record in state.records if key in record.params]) for key in keys}
     rows = []
     for record in state.records:
         step = step_text(record, state.progress.get(record.trial_id, {}))
+        epochs = f"{record.epochs} of {num_planned_epochs(record)}"
         values = [texts[key].pop(0) if key in record.params else "" for key in keys]
-        cells = [[cell] for cell in (record.trial_id, record.status, epoch_text(record), step, *values)]
+        cells = [[cell] for cell in (record.trial_id, record.status, epochs, step, *values)]
         rows.append([*cells, [record.error] if record.error else score_texts(record, state.tasks)])
     titles = ["trial", "status", "epoch", "step", *keys, "newest dev scores"]
     return Drawn(
@@ -135,7 +133,7 @@ def wide_and_tall(
 
 def status_lines(state: SweepState) -> Iterator[str]:
     """Yields what is known of a sweep as a whole."""
-    yield f"{state.name}: {state.question}"
+    yield f"{state.name}: {state.space.get('question', '')}"
     counts = f"{state.num_done} done, {state.num_running} running, {state.num_left} left, {state.num_failed} failed"
     left = "" if state.seconds_left is None else f"; about {duration(state.seconds_left)} left"
     yield f"{state.life}: {counts}{left}"

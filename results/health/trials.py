@@ -1,14 +1,15 @@
 """Checks of the trials' records: what failed, and what has not ended."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line
 from results.answers.next_commands import report_command, resume_command
 from results.health.finding import Finding
-from results.records.trials import UNFINISHED, TrialRecord
+from results.records.expected_trials import describe_ended, status_counts
+from results.records.trials import STOPPED_BY, UNFINISHED, TrialRecord
 from results.stats.texts import named, searched_text
 from results.sweep import Sweep
 
@@ -36,23 +37,20 @@ def failed_trials(sweep: Sweep) -> Iterator[Finding]:
             )
             yield Finding(level="problem", what=what, advice=advice)
         else:
-            later = "once the sweep has stopped, " if is_running(sweep) else ""
+            later = "once the sweep has stopped, " if sweep.is_running else ""
             command = f"{resume_command(sweep.path)} --retry-failed"
             advice = f"{later}fix the cause and run them again"
             yield Finding(level="problem", what=what, advice=advice, command=command)
 
 
-def is_running(sweep: Sweep) -> bool:
-    """Returns whether the sweep may be running."""
-    return sweep.stopped_at is None and any(record.status in UNFINISHED for record in sweep.records)
-
-
 def unfinished_trials(sweep: Sweep) -> Iterator[Finding]:
     """Trials that have not ended."""
-    counts = Counter(record.status for record in sweep.records if record.status in UNFINISHED)
-    if counts:
-        text = ", ".join(f"{count} {status}" for status, count in counts.items())
-        what = f"Not all trials have ended ({text}): what is shown here will change"
+    counts = status_counts(sweep.info, sweep.records)
+    text = ", ".join(f"{count} {status}" for status, count in counts.items() if status in UNFINISHED)
+    if text:
+        ended = describe_ended(sweep.info, sweep.records)
+        limit = f", as {sweep.info[STOPPED_BY]} stopped the sweep" if STOPPED_BY in sweep.info else ""
+        what = f"Not all trials have ended ({text}; {ended}){limit}: what is shown here will change"
         running = ("write the page again when more have", report_command(sweep.path))
-        advice, command = running if is_running(sweep) else ("run the others", resume_command(sweep.path))
+        advice, command = running if sweep.is_running else ("run the others", resume_command(sweep.path))
         yield Finding(level="warning", what=what, advice=advice, command=command)

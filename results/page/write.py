@@ -6,7 +6,6 @@ from pathlib import Path
 import plotly.graph_objects as go
 import plotly.io
 
-from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
 from results.figures.draw import WIDTH
@@ -14,8 +13,9 @@ from results.page.content import Page
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
+from results.records.expected_trials import describe_ended
 from results.records.selection import SELECTION_FILE, read_selection
-from results.records.trials import UNFINISHED, sweep_encoders
+from results.records.trials import STOPPED_BY, sweep_encoders
 from results.stats.texts import value_text
 from results.sweep import Sweep
 
@@ -41,12 +41,12 @@ def build_page(inputs: PageInputs) -> Page:
 
 
 def subtitle_of(sweep: Sweep) -> str:
-    """Number of trials, date, encoder and data."""
-    done = sum(record.status not in UNFINISHED for record in sweep.records)
-    trials = f"{done} of {counted(len(sweep.records), 'trial')} ended"
+    """Number of trials, the limit that stopped them, date, encoder and data."""
     names = list(map(value_text, sweep_encoders(sweep.info)))
     encoder = f"encoder{'s' * (len(names) > 1)} {', '.join(names) or 'not recorded'}"
     note = "; scores are no evidence about real text" if has_demo_data(sweep.info) else ""
+    limit = f", stopped by {sweep.info[STOPPED_BY]}" if STOPPED_BY in sweep.info else ""
+    trials = f"{describe_ended(sweep.info, sweep.records)}{limit}"
     return f"{trials}, started {str(sweep.info.get('created', ''))[:10]}; {encoder}; {data_text(sweep.info)}{note}"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from results.records.race import RACE_KEY, RaceRecord, race_of
-from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
+from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,49 +43,26 @@ def replicated_best(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> 
 
 
 def further_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], race: RaceRecord) -> set[int]:
-    """Returns the configurations that `choose_replicated` chooses by the options in `sweep.json`,
-    whose content is `info`.
-
-    `race` has the decisions so far; none of a sweep that is no race.
-    """
-    options = info["options"]
-    num_best = options.get("replicate_best")
-    return set(
-        choose_replicated(
-            records,
-            race if RACE_KEY in info else None,
-            metric=info["space"]["metric"],
-            num_configurations=int(info.get("num_configurations") or (info.get("options") or {}).get("trials") or 0),
-            chosen_by=1 if num_best is None else options["chosen_by"],
-            num_best=num_best,
-        )
-    )
+    """Returns the configurations of `choose_replicated` as a set; `race` has no decisions if the sweep is none."""
+    return set(choose_replicated(info, records, race if RACE_KEY in info else None))
 
 
-def choose_replicated(
-    records: Iterable[TrialRecord],
-    race: RaceRecord | None,
-    *,
-    metric: str,
-    num_configurations: int,
-    chosen_by: int,
-    num_best: int | None,
-) -> list[int]:
+def choose_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], race: RaceRecord | None) -> list[int]:
     """Numbers of the configurations that get further replicates, those with the best first trainings first.
 
-    They are chosen once all configurations have the trainings that each gets, so the choice is the same after a kill.
-    One that is raced stays so when others are added to the sweep later. One whose first training did not complete gets
-    no further replicates, though a replicate of it may have completed.
+    They are chosen once all configurations have the trainings that each gets, so the choice is the same after a kill;
+    without `--replicate-best` all are, each as soon as its first training is complete. One that is raced stays so when
+    others are added to the sweep later. One whose first training did not complete gets no further replicates, though a
+    replicate of it may have completed.
 
     Args:
+        info: the content of `sweep.json`.
         records: of the sweep's trials.
         race: its decisions; None if it is no race.
-        metric: the score that the sweep maximises.
-        num_configurations: of the whole sweep.
-        chosen_by: trainings that every configuration gets.
-        num_best: how many are chosen; None for all, each as soon as its first training is complete.
     """
-    trials = by_configuration(records)
+    trials, options = by_configuration(records), info.get("options") or {}
+    chosen_by, num_best = common_replicates(options), options.get("replicate_best")
+    metric = (info.get("space") or {}).get("metric", OVERALL)
     scores = {
         number: mean_score([own[again] for again in range(chosen_by) if again in own], metric)
         for number, own in trials.items()
@@ -97,9 +74,22 @@ def choose_replicated(
     chosen = set[int]()
     if race is not None:
         chosen |= race.raced | {number for number, own in trials.items() if max(own) >= chosen_by}
-    if have_common_trainings(trials, num_configurations, chosen_by):
+    if have_common_trainings(trials, recorded_configurations(info), chosen_by):
         chosen |= set(best[:num_best])
     return [number for number in best if number in chosen]
+
+
+def recorded_configurations(info: Mapping[str, Any]) -> int:
+    """Returns the number of configurations of the whole sweep by its `sweep.json`, `info`; 0 if it is not recorded."""
+    return int(info.get("num_configurations") or (info.get("options") or {}).get("trials") or 0)
+
+
+def common_replicates(options: Mapping[str, Any]) -> int:
+    """Returns the trainings that every configuration gets, unless its first one is pruned or fails, by a sweep's
+    options."""
+    if options.get("replicate_best") is not None:
+        return int(options["chosen_by"])
+    return 1 if options.get("until_decided") is not None else int(options.get("replicates", 1))
 
 
 def have_common_trainings(

@@ -42,6 +42,9 @@ TOKENIZERS_KEY = "tokenizers"
 FIRST_LOOK = "first_look"
 """Key of `sweep.json`: configurations and replicates that the first command declared which can tell anything apart."""
 
+STOPPED_BY = "stopped_by"
+"""Key of `sweep.json`: the limit, as it was typed, that ended the last command with trials left; else absent."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
@@ -111,10 +114,22 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
 
 
 def best_trial(records: Iterable[TrialRecord], score: str = OVERALL) -> TrialRecord | None:
-    """Returns the trial with the highest dev score, of a task or overall, that has not failed;
-    None if there is none."""
-    scored = [record for record in records if score in record.best and record.status != "failed"]
-    return max(scored, key=lambda record: record.best[score], default=None)
+    """Returns the first of `best_by_tasks`; None if there is none."""
+    return next(iter(best_by_tasks(records, score)), None)
+
+
+def best_by_tasks(records: Iterable[TrialRecord], score: str = OVERALL) -> list[TrialRecord]:
+    """Returns the trial with the highest dev score, of a task or overall, that has not failed.
+
+    An overall score is a mean over the tasks of a trial: of trials with different ones there is the best of each set of
+    tasks, the largest set first.
+    """
+    found: dict[frozenset[str], TrialRecord] = {}
+    for record in (own for own in records if score in own.best and own.status != "failed"):
+        tasks = frozenset(record.best if score == OVERALL else ())
+        if tasks not in found or record.best[score] > found[tasks].best[score]:
+            found[tasks] = record
+    return sorted(found.values(), key=lambda record: -len(record.best))
 
 
 def row_from_record(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]:

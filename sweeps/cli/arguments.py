@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from mtlib.config.methods import read_methods
 from mtlib.config.task_file import data_tasks
@@ -18,7 +18,7 @@ from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import absolute_location, check_answer, check_location, expanded_path, is_uri, join_location
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
-from search_spaces.vary import NAME, is_range, split_values, unquoted
+from search_spaces.vary import NAME, is_range, split_values, unquoted, with_further
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.options import BEST_RACED, DEFAULT_TRIALS, ENCODER_KEY, MOST_RACED, Scheduler, Search, SweepOptions
 from sweeps.tracking.tracker import TRACKERS, check_trackers
@@ -46,8 +46,10 @@ CHANGEABLE_OPTIONS = (
     "replicate_best",
     "until_decided",
     "retry_failed",
+    "vary",
 )
-"""Options, besides `--storage` and `--address`, that --resume may change; data and encoder only by their place."""
+"""Options, besides `--storage` and `--address`, that --resume may change; data and encoder only by their place, the
+grid of --vary only by further values."""
 
 INSTEAD = {"dry_run": "python sweeps/status.py NAME shows what is left"}
 """What to do with a sweep that has begun in place of some other options."""
@@ -129,7 +131,7 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     words = (
         "a quick question without a file: values of a key, e.g. smart.weight=0,0.45,1, or a range, e.g. "
         "optimizer.learning_rate=1e-5..1e-4:log, which is drawn by tpe; in place of what --space searches, or around "
-        "a general base configuration; may be repeated"
+        "a general base configuration; may be repeated; with --resume: the values of its grid and further ones"
     )
     add("--vary", metavar="KEY=VALUES", action="extend", nargs="+", default=[], help=words)
     words = (
@@ -275,8 +277,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         return read_resumption(arguments, storage, address)
     for flag in ("--extend", "--retry-failed"):
         require(flag not in arguments.given, f"{flag} must come with --resume SWEEP", "none")
-    varied = read_changes("--vary", arguments.vary)
-    require(len(varied) == len(arguments.vary), "--vary must name each key once", " ".join(arguments.vary))
+    varied = read_varied(arguments.vary)
     if not (arguments.space or varied):
         known = ", ".join(space_names())
         raise ValueError(
@@ -287,7 +288,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         varied[ENCODER_KEY] = ",".join(encoders)
     space = resolve_name(arguments.space) if arguments.space else None
     data = None if arguments.data is None else check_data_folder(arguments.data)
-    changes = {key: unquoted(text) for key, text in read_changes("--set", arguments.set).items()}
+    changes = read_settings(arguments.set)
     files = tuple(str(expanded_path(path).resolve()) for path in arguments.methods)
     methods = read_methods(files)
     tasks = data_tasks(data, methods.own_metrics)
@@ -333,6 +334,8 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
         changes["replicates"] = max(changes["replicates"], begun.replicates)
         if begun.replicate_best is not None and "--replicate-best" not in arguments.given:
             changes["replicate_best"] = begun.replicate_best
+    if "vary" in changes:
+        changes |= add_values(begun, changes["vary"])
     if "replicate_best" in changes and begun.replicate_best is None:
         changes["chosen_by"] = begun.common_replicates
     if "data" in changes:
@@ -340,6 +343,25 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
     if "encoder" in changes:
         changes["encoder"] = read_encoder_name(changes["encoder"])
     return replace(begun, **changes, address=address)
+
+
+def add_values(begun: SweepOptions, words: Sequence[str]) -> dict[str, Any]:
+    """Returns the options of a resumed sweep whose grid gets the further values of --vary, `words` as typed.
+
+    Raises:
+        ValueError: the sweep has no grid of --vary, or `words` lack a value of it or have another key.
+    """
+    given, is_grid = read_varied(words), begun.search == "grid" and bool(begun.vary)
+    grid = " ".join(f"{key}={text}" for key, text in begun.vary.items())
+    kept = f"the grid ({grid})" if is_grid else "a grid that --vary began, which this sweep lacks,"
+    rule = f"--vary with --resume must keep all values of {kept} and may add others"
+    way = "; begin a new sweep (--name NEW) for anything else: it reuses the trials that have finished"
+    wider = {key: with_further(begun.vary[key], text) for key, text in given.items() if is_grid and key in begun.vary}
+    can_grow = len(wider) == len(given) and None not in wider.values() and ENCODER_KEY not in given
+    require(can_grow, rule, f"{' '.join(words)}{way}")
+    varied = {**begun.vary, **wider}
+    smaller = () if varied == begun.vary else (begun.vary,)
+    return {"vary": varied, "smaller_grids": (*begun.smaller_grids, *smaller)}
 
 
 def find_sweep_folder(name: str, storage: str) -> str:
@@ -375,6 +397,18 @@ def check_data_folder(text: str) -> Path:
     if not folder.is_dir():
         raise ValueError(f"--data must be a folder that exists, got '{text}'{near_folder(folder)}")
     return folder
+
+
+def read_settings(texts: Sequence[str]) -> dict[str, str]:
+    """Values of --set as typed, by key."""
+    return {key: unquoted(text) for key, text in read_changes("--set", texts).items()}
+
+
+def read_varied(texts: Sequence[str]) -> dict[str, str]:
+    """Values of --vary as typed, by key."""
+    varied = read_changes("--vary", texts)
+    require(len(varied) == len(texts), "--vary must name each key once", " ".join(texts))
+    return varied
 
 
 def read_changes(flag: str, texts: Sequence[str]) -> dict[str, str]:

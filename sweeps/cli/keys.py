@@ -27,6 +27,13 @@ DEFINED_ELSEWHERE = "data.tasks"
 STARS = {"tasks": "*", "stages": "*", "data.sources": "NAME"}
 """Groups of which there are several, with what stands for the name or number of each in the listed keys."""
 
+LEGEND = (
+    "none: nothing is set, and what holds without the setting stays, such as the encoder's own dropout, all of its "
+    "layers, or no such part (docs/reference/configuration.md).",
+    "Papers: BB is BERT and Beyond, MP My PAL BERT, TT Triple Threat, TU Tuning Up BERT (docs/glossary.md).",
+)
+"""Lines below the keys."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ListedKey:
@@ -133,6 +140,9 @@ def key_lines(base: TrialConfig, width: int) -> Iterator[str]:
         items = list(group)
         yield ""
         yield from section_lines(items, width)
+    for line in LEGEND:
+        yield ""
+        yield from fold(line, width)
 
 
 def section_lines(items: Sequence[ListedKey], width: int) -> list[str]:

@@ -21,11 +21,22 @@ def printing_listener() -> Listener:
     is_ranked = True
 
     def answer(options: SweepOptions) -> None:
+        from sweeps.cli.summary import show_answer
+
         nonlocal is_ranked
-        is_ranked = print_answer(options)
+        try:
+            is_ranked = show_answer(options.folder)
+        except BrokenPipeError:  # the sweep goes on to its end
+            discard_output()
 
     def finish(options: SweepOptions, outcome: "SweepOutcome") -> Ending:
-        return print_end(options, outcome, is_ranked=is_ranked)
+        from sweeps.cli.summary import end_sweep, finish_sweep
+
+        try:
+            return finish_sweep(options, outcome, is_ranked=is_ranked)
+        except BrokenPipeError:  # the sweep is over and recorded
+            discard_output()
+            return end_sweep(options, outcome, is_ranked=is_ranked)
 
     return Listener(show=show_lines, watch=watch_on_console, answer=answer, finish=finish)
 
@@ -57,31 +68,6 @@ def watch_on_console() -> "Iterator[OnEvent]":
 def watch_nothing() -> "Iterator[OnEvent]":
     """Ignores events."""
     yield lambda _event, _ledger: None
-
-
-def print_answer(options: SweepOptions) -> bool:
-    """Prints the answer and the ranking, and returns whether they could be made.
-
-    The sweep goes on to its end even if standard output is closed.
-    """
-    from sweeps.cli.summary import show_answer
-
-    try:
-        return show_answer(options.folder)
-    except BrokenPipeError:
-        discard_output()
-        return True
-
-
-def print_end(options: SweepOptions, outcome: "SweepOutcome", *, is_ranked: bool) -> Ending:
-    """Prints the summary; the sweep is over and recorded even if standard output is closed."""
-    from sweeps.cli.summary import end_sweep, finish_sweep
-
-    try:
-        return finish_sweep(options, outcome, is_ranked=is_ranked)
-    except BrokenPipeError:
-        discard_output()
-        return end_sweep(options, outcome, is_ranked=is_ranked)
 
 
 def end_silently(options: SweepOptions, outcome: "SweepOutcome") -> Ending:

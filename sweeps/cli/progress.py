@@ -9,12 +9,11 @@ from rich.console import Console
 
 from mtlib.runtime.command_line import duration
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
-from mtlib.tasks import value_of
 from results.answers.race_words import progress_words
 from results.records.trial_folder import log_path
 from results.records.trials import TrialRecord
 from results.stats.texts import value_text
-from sweeps.cli.sweep_state import progress_text, score_texts
+from sweeps.cli.sweep_state import best_text, progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
@@ -95,7 +94,8 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "lane_failed":
         return [f"{event.lane} cannot open: {event.facts['why']}"]
     if event.kind == "lane_closed":
-        return [f"{event.lane} {closing_text(event.facts['why'])}"]
+        why = event.facts["why"]
+        return [f"{event.lane} {'is idle and has released its resources' if why is None else f'closes: {why}'}"]
     if event.kind == "requeued":
         return [f"{event.trial_id} waits for a free lane: {event.facts['why']}"]
     if event.kind == "resumed":
@@ -107,11 +107,6 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "ended" and event.facts["how"] == "failed":
         return [f"{event.trial_id} failed: {event.facts['error']} (log: {log_path(str(event.trial_id))})"]
     return []
-
-
-def closing_text(why: str | None) -> str:
-    """That a lane has closed, and why; None if it is not needed any more."""
-    return "is idle and has released its resources" if why is None else f"closes: {why}"
 
 
 def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
@@ -153,10 +148,8 @@ def summary(ledger: Ledger, started: float) -> str:
     """`3 complete, 1 pruned, 2 running, 1 queued; best overall 0.673 (0002-r0); 1:05 elapsed, about 0:40 left`."""
     counts = ledger.counts
     parts = [", ".join(f"{counts[status]} {status}" for status in STATUSES_SHOWN if counts.get(status))]
-    if ledger.best:
-        trial_id, score = ledger.best
-        name = ledger.plan.space.metric
-        parts.append(f"best {name} {value_of(name, score, ledger.plan.tasks):.3f} ({trial_id})")
+    if best := best_text(list(ledger.records.values()), ledger.plan.space.metric, ledger.plan.tasks):
+        parts.append(f"best {best}")
     if ledger.race is not None and (decided := progress_words(ledger.race)):
         parts.append(decided)
     elapsed = f"{duration(time.time() - started)} elapsed"

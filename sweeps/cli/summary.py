@@ -121,21 +121,21 @@ def exit_code(outcome: SweepOutcome) -> int:
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
     """Returns what went wrong, and the command that goes on, in lines. Failed trials are named below the ranking."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
+    ranked, resume = f"(trials: {counts}); what had finished is kept and ranked", resume_command(options.folder)
     if outcome.error is not None:
-        failed = f"The sweep failed: {outcome.error} (trials: {counts}); what had finished is kept. Continue with:"
-        return [failed, f"{COMMAND_INDENT}{resume_command(options.folder)}"]
-    if outcome.is_interrupted:
+        lines = [f"The sweep failed: {outcome.error} (trials: {counts}); what had finished is kept. Continue with:"]
+    elif outcome.is_interrupted:
         why = f"Interrupted: {outcome.interruption}" if outcome.interruption else "Interrupted"
-        stopped = f"{why} (trials: {counts}); what had finished is kept and ranked."
-        return [f"{stopped} Continue with:", f"{COMMAND_INDENT}{resume_command(options.folder)}"]
-    if outcome.limit is not None:
-        left = f"{outcome.limit} was reached (trials: {counts}); what had finished is kept and ranked."
-        return [f"{left} Continue with:", f"{COMMAND_INDENT}{resume_command(options.folder)} {outcome.limit}"]
-    lines = [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
-    if outcome.closing_errors:
-        command = f"{COMMAND_INDENT}{resume_command(options.folder)}"
-        lines += ["What was trained is kept. Complete the records with:", command]
-    return lines
+        lines = [f"{why} {ranked}. Continue with:"]
+    elif outcome.limit is not None:
+        lines, resume = [f"{outcome.limit} was reached {ranked}. Continue with:"], f"{resume} {outcome.limit}"
+    else:
+        num_failed, num_trials = len(outcome.failures), sum(outcome.counts.values())
+        failed = [f"{num_failed} of {num_trials} trials failed."] if num_failed else []
+        if not outcome.closing_errors:
+            return failed
+        lines = [*failed, "What was trained is kept. Complete the records with:"]
+    return [*lines, f"{COMMAND_INDENT}{resume}"]
 
 
 def describe_shared(records: Sequence[TrialRecord]) -> list[str]:

@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,21 +11,20 @@ from typing import Any
 from mtlib.runtime.storage import join_location, split_location
 from mtlib.tasks import Task, in_order, title_of, value_of
 from results.answers.next_commands import program, resume_command
-from results.records.driver_file import Progress, TrialProgress, read_driver
-from results.records.race import race_of
+from results.records.driver_file import Progress, TrialProgress, clock_text, read_driver
+from results.records.expected_trials import status_counts
 from results.records.tables import read_trials
 from results.records.trials import (
     COMPLETED,
     OVERALL,
     TrialRecord,
-    best_trial,
+    best_by_tasks,
     read_sweep,
     sweep_tasks,
     sweeps_in,
 )
-from sweeps.cli.time_left import num_planned_epochs, seconds_left
-from sweeps.options import SweepOptions
-from sweeps.search.trial import num_expected_trials
+from results.stats.texts import named
+from sweeps.cli.time_left import seconds_left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +33,13 @@ class SweepState:
 
     folder: str
     """Path or URI."""
-    created: str
-    """ISO 8601, UTC."""
-    question: str
-    metric: str
-    """What the search maximises: `overall`, or a task."""
-    tasks: Mapping[str, Task]
+    info: Mapping[str, Any]
+    """The content of `sweep.json`."""
     records: tuple[TrialRecord, ...]
     """Those that ran when the sweep stopped are `interrupted`."""
-    num_expected: int
-    """Trials that there will be, with those on record."""
+    counts: Counter[str]
+    """Trials by status, with those that are not on record yet."""
+    tasks: Mapping[str, Task]
     is_running: bool
     stopped_at: datetime | None
     """When it stopped; None if it runs or has no heartbeat."""
@@ -55,9 +51,9 @@ class SweepState:
         return split_location(self.folder)[1]
 
     @property
-    def counts(self) -> Counter[str]:
-        """Trials by status."""
-        return Counter(record.status for record in self.records)
+    def space(self) -> Mapping[str, Any]:
+        """The search space as it is recorded."""
+        return self.info.get("space") or {}
 
     @property
     def num_done(self) -> int:
@@ -75,7 +71,7 @@ class SweepState:
     @property
     def num_left(self) -> int:
         """Trials that have not ended and do not run."""
-        return max(0, self.num_expected - self.num_done - self.num_failed - self.num_running)
+        return self.counts["queued"] + self.counts["interrupted"]
 
     @property
     def is_over(self) -> bool:
@@ -91,17 +87,12 @@ class SweepState:
             return "ended"
         if self.stopped_at is None:
             return "stopped"
-        is_today = self.stopped_at.date() == datetime.now().astimezone().date()
-        return f"stopped {self.stopped_at.strftime('%H:%M' if is_today else '%Y-%m-%d %H:%M')}"
+        return f"stopped {clock_text(self.stopped_at)}"
 
     @property
     def best_text(self) -> str:
-        """The best score and its trial; empty if there is none."""
-        best = best_trial(self.records, self.metric)
-        if best is None:
-            return ""
-        score = value_of(self.metric, best.best[self.metric], self.tasks)
-        return f"{title_of(self.metric, self.tasks)} {score:.3f} ({best.trial_id})"
+        """As the function of this name."""
+        return best_text(self.records, str(self.space.get("metric", OVERALL)), self.tasks)
 
     @property
     def next_command(self) -> str:
@@ -114,11 +105,6 @@ class SweepState:
         if self.num_failed:
             return f"{resume_command(self.folder)} --retry-failed"
         return f"{program('results', 'table')} {folder}"
-
-    @property
-    def searched_keys(self) -> list[str]:
-        """Keys whose values the trials differ by."""
-        return list(dict.fromkeys(key for record in self.records for key in record.params))
 
     @property
     def seconds_left(self) -> float | None:
@@ -145,7 +131,8 @@ def list_sweeps(storage: str) -> tuple[list[SweepState], list[tuple[str, Excepti
             found.append(read_sweep_state(join_location(storage, name)))
         except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:  # by the kind of damage
             damaged.append((name, error))
-    return sorted(found, key=lambda state: state.created, reverse=True), sorted(damaged, key=lambda pair: pair[0])
+    newest_first = sorted(found, key=lambda state: str(state.info.get("created", "")), reverse=True)
+    return newest_first, sorted(damaged, key=lambda pair: pair[0])
 
 
 def read_sweep_state(folder: str) -> SweepState:
@@ -154,36 +141,29 @@ def read_sweep_state(folder: str) -> SweepState:
     stopped = driver.stop_time if driver else None
     is_running = driver is not None and stopped is None
     progress = driver.progress if driver is not None and is_running else {}
-    space, options = info.get("space") or {}, saved_counts(info)
-    num_configurations = (
-        info.get("num_configurations") or options.num_drawn or len({record.number for record in records})
-    )
-    metric = str(space.get("metric", OVERALL))
-    num_expected = num_expected_trials(options, num_configurations, records, metric, race_of(info))
     return SweepState(
         folder=folder,
-        created=str(info.get("created", "")),
-        question=str(space.get("question", "")),
-        metric=metric,
-        tasks=sweep_tasks(info),
+        info=info,
         records=tuple(records),
-        num_expected=max(len(records), num_expected),
+        counts=status_counts(info, records),
+        tasks=sweep_tasks(info),
         is_running=is_running,
         stopped_at=stopped,
         progress=progress,
     )
 
 
-def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
-    """Returns the saved options of a sweep that decide its number of trials; the defaults if it has none."""
-    saved = info.get("options") or {}
-    names = ("search", "trials", "replicates", "replicate_best", "chosen_by", "until_decided")
-    return SweepOptions(name="any", storage="/", **{name: saved[name] for name in names if name in saved})
+def best_text(records: Iterable[TrialRecord], metric: str, tasks: Mapping[str, Task]) -> str:
+    """Returns the best score and its trial, e.g. `overall 0.673 (0002-r0)`; empty if there is none.
 
-
-def epoch_text(record: TrialRecord) -> str:
-    """Returns the last epoch of a trial that is done, of how many."""
-    return f"{record.epochs} of {num_planned_epochs(record)}"
+    Where trials have different tasks, over which an overall score is a mean, it has the best of each set of tasks.
+    """
+    best, texts = best_by_tasks(records, metric), []
+    for record in best:
+        own = "+".join(title_of(name, tasks) for name in in_order(record.best.keys() & tasks.keys()))
+        score = f"{title_of(metric, tasks)} {value_of(metric, record.best[metric], tasks):.3f}"
+        texts.append(f"{score}{f' of {own}' * (len(best) > 1)} ({record.trial_id})")
+    return named(texts)
 
 
 def step_text(record: TrialRecord, progress: TrialProgress) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mtlib.config.schema import to_dict
@@ -26,6 +27,9 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapp
         ValueError: one line that names the differences.
     """
     space = inputs.space
+    is_wider = len(space.smaller_grids) > len(info["options"].get("smaller_grids", ()))
+    if is_wider:  # what it was before this command added values
+        space = replace(space, grid=space.smaller_grids[-1], smaller_grids=space.smaller_grids[:-1])
     users = space.configs
     base = TrialConfig.from_json(json.dumps(info["base"]))  # with the defaults of fields that are newer
     before = {"base": without_encoder_name(used_settings(base, users)), "space": space_tree(info["space"])}
@@ -38,6 +42,7 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapp
     found = [*differences("", before, now), *other_orders(before["space"], now["space"])]
     require(not found, "the search space must be what it was when the sweep began", listed(found))
     rule = "the data must be what it was when the sweep began"
+    rule += ", also for values that --vary adds (a new sweep, --name NEW, may read more)" * is_wider
     require(info["data"]["fingerprint"] == inputs.fingerprint, rule, describe_data_change(info["data"], inputs))
     rule = "the encoder must be what it was when the sweep began"
     begun = sweep_encoders(info)

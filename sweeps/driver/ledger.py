@@ -1,18 +1,18 @@
 """The driver's ledger of a sweep's trials: it is updated by events and holds the records and the progress to show."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from results.records.expected_trials import status_counts
 from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.driver.pending import num_left_to_run
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
-from sweeps.search.trial import Trial, make_trial, num_expected_trials, queued_record
+from sweeps.search.trial import Trial, make_trial, queued_record
 
 
 @dataclass(kw_only=True)
@@ -32,10 +32,7 @@ class Ledger:
     @property
     def counts(self) -> dict[str, int]:
         """Trials by status; those not suggested yet count as queued."""
-        records, plan = list(self.records.values()), self.plan
-        counts = Counter(record.status for record in records)
-        expected = num_expected_trials(plan.options, plan.num_configurations, records, plan.space.metric, self.race)
-        return dict(counts + Counter(queued=max(0, expected - len(records))))
+        return dict(status_counts(self.plan.facts, list(self.records.values()), self.race))
 
     @property
     def num_left(self) -> int:
@@ -43,13 +40,6 @@ class Ledger:
         counts = self.counts
         num_unfinished = sum(counts.get(status, 0) for status in UNFINISHED)
         return max(num_unfinished, num_left_to_run(self.plan, list(self.records.values()), self.race))
-
-    @property
-    def best(self) -> tuple[str, float] | None:
-        """The best trial so far and its score, by the searched metric."""
-        metric = self.plan.space.metric
-        scores = {name: record.best[metric] for name, record in self.records.items() if metric in record.best}
-        return max(scores.items(), key=lambda item: item[1]) if scores else None
 
 
 def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from results.records.expected_trials import expected_trials
 from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.options import SweepPlan
-from sweeps.search.trial import known_configurations, left_to_run, num_expected_trials
+from sweeps.search.trial import known_configurations, left_to_run
 
 
 def is_sweep_over(plan: SweepPlan, records: Sequence[TrialRecord]) -> bool:
@@ -25,5 +26,5 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str
         return [f"All {len(known)} trials have ended: nothing is left to do."]
     num_ended = sum(record.status not in UNFINISHED for record in known)
     num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
-    expected = num_expected_trials(plan.options, plan.num_configurations, known, plan.space.metric, plan.race)
+    expected = expected_trials(plan.facts, known, plan.race)
     return [f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."]

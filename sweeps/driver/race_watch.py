@@ -70,7 +70,5 @@ def decide(folder: str, waiting: Collection[str] = ()) -> RaceRecord:
     sweep = load_sweep(folder)
     race = sweep.decide_race(waiting)
     if race != race_of(sweep.info):
-        info = {**sweep.info, RACE_KEY: race_to_json(race.decisions)}
-        info.pop("schema_version", None)
-        write_sweep(folder, info)
+        write_sweep(folder, {**sweep.info, RACE_KEY: race_to_json(race.decisions)})
     return race

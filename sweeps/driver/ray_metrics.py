@@ -13,7 +13,7 @@ from ray.util.metrics import Gauge
 
 from mtlib.tasks import value_of
 from mtlib.training.epoch_report import TOKENS
-from results.records.trials import STATUSES
+from results.records.trials import STATUSES, best_trial
 from sweeps.driver.ledger import Ledger
 from sweeps.lanes.channel import Event
 
@@ -102,12 +102,13 @@ def metric_values(
     ledger: Ledger, trials: Mapping[str, LaneProgress], seconds: float
 ) -> Iterator[tuple[str, dict[str, str], float]]:
     """Name, labels but the sweep's, and value of each metric, `seconds` after the last time."""
-    tasks, counts, best = ledger.plan.tasks, ledger.counts, ledger.best
+    tasks, counts, metric = ledger.plan.tasks, ledger.counts, ledger.plan.space.metric
+    best = best_trial(list(ledger.records.values()), metric)
     for status in STATUSES:
         yield "sweep_trials", {"status": status}, counts.get(status, 0)
     yield "sweep_lanes", {}, len(ledger.lanes)
     if best is not None:
-        yield "sweep_best_score", {}, value_of(ledger.plan.space.metric, best[1], tasks)
+        yield "sweep_best_score", {}, value_of(metric, best.best[metric], tasks)
     for name, trial in trials.items():
         labels, progress = {"trial": name, "lane": trial.lane}, trial.progress
         for task, score in ledger.records[name].last.items():

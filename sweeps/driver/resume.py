@@ -14,8 +14,16 @@ from mtlib.runtime.storage import open_folder, split_location
 from results.answers.race_words import decision_lines
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.trial_folder import read_start, write_start
-from results.records.trials import FIRST_LOOK, UNFINISHED, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
-from search_spaces.space import SearchSpace, trial_config
+from results.records.trials import (
+    FIRST_LOOK,
+    STOPPED_BY,
+    UNFINISHED,
+    TrialRecord,
+    damage_of_sweep_file,
+    read_sweep,
+    write_sweep,
+)
+from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.driver.pending import describe_progress, is_sweep_over
@@ -83,6 +91,7 @@ def resume_sweep(
     race = continued_race(info, options)
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     space, data_folder = inputs.space, inputs.data_folder
+    info["space"] |= {"grid": describe_space(space)["grid"], "hash": space.content_hash}  # --vary may have added values
     num_parameters = max(encoder.num_parameters for encoder in encoders.values())
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
     if race is not None:
@@ -93,7 +102,7 @@ def resume_sweep(
     info["base"]["data"]["tasks"], info["base"]["encoder"]["name"] = to_dict(base.data.tasks), base.encoder.name
     info["data"]["folder"], info["encoder"]["name"] = str(inputs.data_folder), base.encoder.name
     info["resumed"] = [*info.get("resumed", []), resumed]
-    info.pop("schema_version")
+    info.pop(STOPPED_BY, None)
     write_sweep(options.folder, info)
     lines = []
     if race is not None:  # a kill, or the sweep before it became a race, may have left complete rounds undecided
@@ -144,8 +153,10 @@ def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: Sweep
 def as_present(found: KnownTrials, options: SweepOptions, space: SearchSpace) -> KnownTrials:
     """Returns a sweep's trials, failed ones queued again with --retry-failed,
     with present names of encoder and files."""
-    records = tuple(relocate(requeue_failed(record, options), space) for record in found.records)
-    return replace(found, records=records)
+    records = [relocate(record, space) for record in found.records]
+    if options.retry_failed:
+        records = [replace(own, status="queued", error=None) if own.status == "failed" else own for own in records]
+    return replace(found, records=tuple(records))
 
 
 def write_moved(folder: str, before: Sequence[TrialRecord], now: Sequence[TrialRecord]) -> None:
@@ -155,12 +166,6 @@ def write_moved(folder: str, before: Sequence[TrialRecord], now: Sequence[TrialR
         start = read_start(root, record.trial_id)
         if start is not None:
             write_start(root, replace(start, config=record.config, config_hash=record.config_hash))
-
-
-def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
-    """Returns a trial, queued again if it has failed and --retry-failed is given."""
-    is_retried = options.retry_failed and record.status == "failed"
-    return replace(record, status="queued", error=None) if is_retried else record
 
 
 def relocate(record: TrialRecord, space: SearchSpace) -> TrialRecord:

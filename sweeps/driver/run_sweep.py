@@ -22,7 +22,7 @@ from results.answers.next_commands import resume_command
 from results.records.driver_file import Ownership
 from results.records.tables import write_caches
 from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start
-from results.records.trials import TrialRecord
+from results.records.trials import STOPPED_BY, TrialRecord, read_sweep, write_sweep
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import (
     describe_cluster,
@@ -199,8 +199,11 @@ def run_plan(
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
     limit = limits.reached if ledger.num_left and not is_interrupted and error is None else None
-    ended = replace(outcome_of(ledger, closing_errors), is_interrupted=is_interrupted, interruption=why)
-    return replace(ended, limit=limit, error=error)
+    if limit is not None:
+        with contextlib.suppress(OSError):  # the end of the command's output says it too
+            write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
+    ended = outcome_of(ledger, closing_errors)
+    return replace(ended, is_interrupted=is_interrupted, interruption=why, limit=limit, error=error)
 
 
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
@@ -284,7 +287,8 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     """Starts channel, lanes and Tune; lanes and Tune start concurrently."""
     plan, folder = run.plan, run.plan.options.folder
     suggested: queue.SimpleQueue[Trial] = queue.SimpleQueue()
-    channel = open_channel(plan)
+    actor = on_node(Channel, ray.get_runtime_context().get_node_id(), max_concurrency=1000)  # without a device
+    channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
     lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch)
     for text in scale(lanes, run.ledger.num_left):
         run.note(text)
@@ -317,13 +321,6 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         suggested=suggested,
         race=race,
     )
-
-
-def open_channel(plan: SweepPlan) -> ActorHandle[Any]:
-    """Returns the channel as an actor without a device, on the driver's node."""
-    actor = on_node(Channel, ray.get_runtime_context().get_node_id(), max_concurrency=1000)
-    channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
-    return channel
 
 
 def handle_until_end(sweep: RunningSweep) -> str | None:

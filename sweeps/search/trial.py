@@ -6,13 +6,10 @@ from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from results.records.race import RaceRecord
-from results.records.replicated_best import by_configuration, choose_replicated
+from results.records.replicated_best import choose_replicated
 from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
 from search_spaces.space import SearchSpace, grid_trials, trial_config
 from sweeps.options import SweepOptions, SweepPlan
-
-NOT_REPLICATED = ("pruned", "failed")
-"""Statuses of a configuration's first trial after which no replicates begin."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,67 +137,6 @@ def further_replicates(
     if options.replicate_best is None and options.until_decided is None:
         return []
     records = [record for one in known.values() for record in one.records.values()]
-    numbers = choose_by_options(options, plan.num_configurations, records, plan.space.metric, race)
+    numbers = choose_replicated(plan.facts, records, race)
     replicates = range(options.common_replicates, options.replicates)
     return [(number, again) for again in replicates for number in numbers if again not in known[number].records]
-
-
-def choose_by_options(
-    options: SweepOptions,
-    num_configurations: int,
-    records: Iterable[TrialRecord],
-    metric: str,
-    race: RaceRecord | None,
-) -> list[int]:
-    """Returns the configurations that get further replicates, as `choose_replicated`;
-    arguments of `num_expected_trials`."""
-    return choose_replicated(
-        records,
-        race,
-        metric=metric,
-        num_configurations=num_configurations,
-        chosen_by=options.common_replicates,
-        num_best=options.replicate_best,
-    )
-
-
-def num_expected_trials(
-    options: SweepOptions,
-    num_configurations: int,
-    records: Iterable[TrialRecord],
-    metric: str,
-    race: RaceRecord | None = None,
-) -> int:
-    """Returns the number of trials that a sweep will have had at its end, by what is on record.
-
-    After a first trial that was pruned or failed no replicates begin; those that had begun before count. The rounds of
-    a race are those that its last decision expects, and at most before its first one; configurations that have joined
-    since the last decision catch up with it.
-
-    Args:
-        options: of the sweep; those that decide its number of trials count.
-        num_configurations: of the whole sweep.
-        records: of its trials.
-        metric: the score that it maximises.
-        race: its decisions; None if it is no race.
-    """
-    known, has_decided = list(records), race is not None and bool(race.decisions)
-    trials, chosen = by_configuration(known), choose_by_options(options, num_configurations, known, metric, race)
-    in_race = {} if race is None else dict.fromkeys(chosen, race.num_rounds) | race.expected_at
-    are_all_repeated = options.replicate_best is None and not has_decided
-    common = options.replicates if are_all_repeated else options.common_replicates
-    total = common * max(0, num_configurations - len(trials))
-    for number, own in trials.items():
-        if 0 in own and own[0].status in NOT_REPLICATED:
-            wanted = 1
-        elif has_decided:
-            wanted = in_race.get(number, common)
-        else:
-            wanted = options.replicates if number in chosen else common
-        total += max(len(own), wanted)
-    if options.replicate_best is not None and not chosen and not has_decided:
-        alone = sum(0 in own and own[0].status in NOT_REPLICATED for own in trials.values())
-        num_best = min(options.replicate_best, num_configurations - alone)
-        begun = sum(again >= options.common_replicates for own in trials.values() for again in own)
-        total += max(0, num_best * (options.replicates - options.common_replicates) - begun)
-    return total

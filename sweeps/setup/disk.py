@@ -1,4 +1,4 @@
-"""The most disk that a sweep can need, by the sizes of its models and predictions."""
+"""The disk that a sweep is expected to need, and can need, by the sizes of its models and predictions."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,6 +25,9 @@ BYTES_PER_EPOCH = 500
 BYTES_PER_TRIAL = 20_000
 """The size of a trial's small files, a disk block each, and of its row in the records."""
 
+EXPECTED_BEST = 2
+"""Epochs of a trial of three tasks that are best by some score, as measured (docs/measurements/sweeps.md, "Disk")."""
+
 Measure = Callable[[TrialConfig], int]
 """Bytes of the weights of a configuration's model, as they are kept."""
 
@@ -44,28 +47,34 @@ def disk_need(
     inputs: SweepInputs,
     measure: Measure,
     options: SweepOptions,
+    copies: int,
     num_concurrent: int,
+    num_best: Callable[[TrialConfig], int],
 ) -> int:
-    """Returns the most bytes that a sweep's folder and its stages in the store need.
+    """Returns the bytes that a sweep's folder and its stages in the store need.
 
     Stages of other sweeps in the store are not considered.
 
     Args:
-        configs: every configuration, each of which is trained `options.replicates` times.
-        ends: for each end of a stage that is trained, a configuration that has it.
+        configs: every configuration.
+        ends: for each end of a stage that is stored, a configuration that has it.
         inputs: of the sweep.
         measure: of a configuration's model.
         options: of the sweep.
+        copies: trainings of each configuration.
         num_concurrent: trials that run at the same time.
+        num_best: of a configuration, the epochs of a trial that are best by some score.
     """
-    copies = options.replicates
-    weights = sorted(num_best(config) * measure(config) for config in configs for _ in range(copies))
-    num_kept = options.keep_models * max(num_scores(config) for config in configs) + num_concurrent
-    stages = copies * sum(entry_bytes(config, inputs, measure) for config in ends) if options.shares_stages else 0
+    weights = sorted(measure(config) for config in configs for _ in range(copies * num_best(config)))
+    # Of a trial that has ended only the epochs stay by whose score it is among the best.
+    num_weights = options.keep_models * max(map(num_scores, configs)) + num_concurrent * max(map(num_best, configs))
+    # The end of a stage in the store has at most what there is at the trial's end.
+    entries = (most_best(own) * measure(own) + state_bytes(own, measure) + record_bytes(own, inputs) for own in ends)
+    stages = copies * sum(entries) if options.shares_stages else 0
     # While a state is written there is one more than are kept.
     states = num_concurrent * (STATES_KEPT + 1) * max(state_bytes(config, measure) for config in configs)
     records = copies * sum(record_bytes(config, inputs) for config in configs)
-    return sum(weights[-num_kept:]) + min(options.keep_bytes, stages) + states + records
+    return sum(weights[-num_weights:]) + min(options.keep_bytes, stages) + states + records
 
 
 def num_scores(config: TrialConfig) -> int:
@@ -73,14 +82,14 @@ def num_scores(config: TrialConfig) -> int:
     return len(config.active_tasks) + 1
 
 
-def num_best(config: TrialConfig) -> int:
+def most_best(config: TrialConfig) -> int:
     """Returns the most epochs that are best by some score."""
     return min(num_scores(config), len(scored_epochs(config)))
 
 
-def entry_bytes(config: TrialConfig, inputs: SweepInputs, measure: Measure) -> int:
-    """Bytes of the end of a stage in the store, at most those at the trial's end."""
-    return num_best(config) * measure(config) + state_bytes(config, measure) + record_bytes(config, inputs)
+def expected_best(config: TrialConfig) -> int:
+    """Returns the epochs that are expected to be best by some score."""
+    return min(EXPECTED_BEST, most_best(config))
 
 
 def state_bytes(config: TrialConfig, measure: Measure) -> int:
@@ -104,9 +113,10 @@ def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
     return total + num_epochs(config) * BYTES_PER_EPOCH
 
 
-def describe_disk(need: int, free: int | None) -> list[str]:
-    """Returns the most disk that the sweep needs, and a warning if that is more than is free,
+def describe_disk(expected: int, need: int, free: int | None) -> list[str]:
+    """Returns the disk that the sweep is expected to need and can need, and a warning if that is more than is free,
     which is None for a bucket."""
-    lines = [f"Disk: at most {decimal(need)}{'' if free is None else f'; {decimal(free)} free'}."]
+    likely = "" if decimal(expected) == decimal(need) else f"about {decimal(expected)} expected, "
+    lines = [f"Disk: {likely}at most {decimal(need)}{'' if free is None else f'; {decimal(free)} free'}."]
     warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
     return [*lines, *([warning] if free is not None and need > free else [])]

@@ -345,7 +345,8 @@ def configure(space: SearchSpace | None, base: TrialConfig, encoder: str, option
     """
     changed = change_base(base, encoder, options)
     if options.vary or space is None:
-        varied = vary(changed, "overall" if space is None else space.metric, options.vary)
+        metric = "overall" if space is None else space.metric
+        varied = vary(changed, metric, options.vary, options.smaller_grids)
         rule = "--search grid must have a list of values for each key of --vary"
         ranges = [f"{key}={text}" for key, text in options.vary.items() if key in varied.ranges]
         require(options.search != "grid" or not ranges, rule, ", ".join(ranges))

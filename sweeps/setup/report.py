@@ -18,6 +18,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, output_width, table_lines, wrapped
 from mtlib.runtime.storage import local_path
+from mtlib.stages.effective_settings import length_counts
 from mtlib.stages.keys import Cut
 from mtlib.stages.plan import plan_stages
 from results.stats.effects.searched_keys import NO_VALUE, hashable, own_value
@@ -28,16 +29,15 @@ from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.options import SweepOptions
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
-from sweeps.setup.disk import describe_disk, disk_need, measure_model
+from sweeps.setup.disk import describe_disk, disk_need, expected_best, measure_model, most_best
 from sweeps.setup.inputs import SweepInputs, planned_configs
 
 T = TypeVar("T")
 
 MAX_SKIPPED_ROWS = 10
 """Unusable rows that are named; `sweep.json` names them all."""
-ROUNDS_OF_EQUALS = 8
-"""After which a race of equal configurations ends on average, as none is likely to be distinguished: simulated with 7
-configurations and 2,000 dev rows (`docs/measurements/statistics.md`)."""
+EXPECTED_ROUNDS = 6
+"""Trainings for each configuration of a race: the median of simulated ones (`docs/measurements/statistics.md`)."""
 
 
 def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
@@ -50,7 +50,7 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         *([] if inputs.space_source is None else [file]),
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder{'s' * (len(names) > 1)}: {', '.join(names)}",
-        *wrapped([describe_base(space)], output_width()),
+        *wrapped(describe_base(options, space), output_width()),
         f"Files: {options.folder}",
         *wrapped([*inputs.notes, *describe_unused_methods(space)], output_width()),
     ]
@@ -59,18 +59,24 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     return [*lines, *held_out, *describe_skipped(inputs.skipped), *left_out]
 
 
-def describe_base(space: SearchSpace) -> str:
-    """Returns what the base configuration has of each searched key,
-    and what differences are from where that is no value."""
-    base, grid, parts = to_dict(space.base), dict(describe_space(space)["grid"]), []
+def describe_base(options: SweepOptions, space: SearchSpace) -> list[str]:
+    """Returns what the base configuration has of each searched key, with what differences are from where that is no
+    value, and offers to add it to a list of --vary."""
+    base, grid, parts, offers = to_dict(space.base), dict(describe_space(space)["grid"]), [], []
     for title, item in ((key_title(key), item) for key, item in search_domain(space).items()):
         own = own_value(base, title, grid.get(title, ()))
         text = title if own is NO_VALUE else f"{title} {value_text(own)}"
         if isinstance(item, Choice) and own not in map(hashable, item.values):
             first = value_text(hashable(item.values[0]))
             text += f" (none of the values: differences are from the first, {first})"
+            if own is not NO_VALUE and title in options.vary:
+                typed = f"[{','.join(map(value_text, own))}]" if isinstance(own, tuple) else value_text(own)
+                wider = f"--vary {title}={options.vary[title]},{typed}"
+                offers.append(
+                    f"{title} {typed} is not tried: nothing is compared with what you have. To add it: {wider}"
+                )
         parts.append(text)
-    return f"Base configuration: {', '.join(parts)}"
+    return [f"Base configuration: {', '.join(parts)}", *offers]
 
 
 def describe_unused_methods(space: SearchSpace) -> list[str]:
@@ -195,32 +201,35 @@ def of_each(options: SweepOptions, inputs: SweepInputs, make: Callable[[TrialCon
 
 
 def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
-    """Trainings and optimizer steps of the whole sweep, and the steps that sharing stages saves."""
+    """Trainings and optimizer steps of the whole sweep, of a race the expected ones too, and the steps that sharing
+    stages saves."""
     own, times = sorted(steps_of_each(options, inputs), reverse=True), options.common_replicates
-    best = own if options.replicate_best is None else own[: options.replicate_best]
-    further = sum(best) * (options.replicates - times)
-    steps = sum(own) * times + further
-    is_race = options.until_decided is not None
-    bound = "at most " if is_race or (further and own[0] > own[-1]) else ""
-    num_trials = options.num_trials(len(own))
-    total = f"In all {'at most ' * is_race}{counted(num_trials, 'training')} and {bound}{steps:,} optimizer steps"
+    steps, num_trials = count_steps(options, own), options.num_trials(len(own))
     drawn = ", counted as in the space's base configuration" if options.num_drawn is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
     shared = (sum(own) - sum(span.steps for span in distinct_spans(options, inputs))) * times
-    saved = f"; sharing stages saves {shared:,} of them ({shared / steps:.1%})"
-    race = f" {describe_race(options, len(own))}" if is_race else ""
-    return f"{total}{drawn}{stopped}{saved if shared else ''}.{race}"
+    saved = f"; sharing stages saves {shared:,} of them ({shared / steps:.1%})" if shared else ""
+    if (likely := in_expected_rounds(options)) != options:
+        expected = f"about {counted(likely.num_trials(len(own)), 'training')} and {count_steps(likely, own):,}"
+        race = f" {EXPECTED_ROUNDS} trainings for each configuration are the median of simulated races."
+        return f"In all {expected} optimizer steps expected, at most {num_trials} and {steps:,}{drawn}{saved}.{race}"
+    is_race, differ = options.until_decided is not None, options.replicate_best is not None and own[0] > own[-1]
+    bounds = "at most " * is_race, "at most " * (is_race or differ)
+    total = f"{bounds[0]}{counted(num_trials, 'training')} and {bounds[1]}{steps:,} optimizer steps"
+    return f"In all {total}{drawn}{stopped}{saved}."
 
 
-def describe_race(options: SweepOptions, num_configurations: int) -> str:
-    """Returns what a race costs at least, and where nothing differs."""
-    raced = min(num_configurations, options.replicate_best or num_configurations)
-    rounds = min(ROUNDS_OF_EQUALS, options.replicates)
-    others = (num_configurations - raced) * options.common_replicates
-    return (
-        f"Configurations leave once they are worse than the best: if none differs, a race ends after about {rounds} "
-        f"rounds, {others + raced * rounds} trainings."
-    )
+def count_steps(options: SweepOptions, own: Sequence[int]) -> int:
+    """Returns the optimizer steps of all trainings, at most; `own` are those of each configuration, the most first."""
+    times = options.common_replicates
+    return sum(own) * times + sum(own[: options.replicate_best]) * (options.replicates - times)
+
+
+def in_expected_rounds(options: SweepOptions) -> SweepOptions:
+    """Returns the options of a race with as many rounds as are expected; others as they are."""
+    if options.until_decided is None:
+        return options
+    return replace(options, replicates=min(options.replicates, max(EXPECTED_ROUNDS, options.chosen_by + 1)))
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -237,29 +246,36 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def describe_disk_need(
     options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
 ) -> list[str]:
-    """Returns the most disk that the sweep can need, and how much is free where its folder will be.
+    """Returns the disk that the sweep is expected to need and can need, and how much is free where its folder will be.
 
     Of configurations yet to be sampled each counts with the largest of the encoders.
     """
-    configs = planned_configs(options, inputs.space)
-    num_trials = options.num_trials(len(configs))
-    on_average = math.ceil(num_trials / len(configs))
-    options = replace(options, replicates=on_average, replicate_best=None, until_decided=None)
-    ends = [span.config for span in distinct_spans(options, inputs) if span.cut.is_end]
-    num_concurrent = max_concurrent(options, num_trials)
-    is_drawn = options.num_drawn is not None
+    is_drawn, configs = options.num_drawn is not None, planned_configs(options, inputs.space)
+    ends, num_concurrent = stored_ends(options, inputs), max_concurrent(options, options.num_trials(len(configs)))
 
     @functools.cache
     def measure(config: TrialConfig) -> int:
         own = encoders.values() if is_drawn else (encoders[config.encoder.name],)
         return max(measure_model(config, encoder) for encoder in own)
 
-    need = disk_need(configs, ends, inputs, measure, options, num_concurrent)
+    def need(own: SweepOptions, num_best: Callable[[TrialConfig], int]) -> int:
+        copies = math.ceil(own.num_trials(len(configs)) / len(configs))
+        return disk_need(configs, ends, inputs, measure, own, copies, num_concurrent, num_best)
+
+    needs = need(in_expected_rounds(options), expected_best), need(options, most_best)
     storage = local_path(options.storage)
     if storage is None:
-        return describe_disk(need, None)
+        return describe_disk(*needs, None)
     existing = next(folder for folder in (storage, *storage.parents) if folder.is_dir())
-    return describe_disk(need, shutil.disk_usage(existing).free)
+    return describe_disk(*needs, shutil.disk_usage(existing).free)
+
+
+def stored_ends(options: SweepOptions, inputs: SweepInputs) -> list[TrialConfig]:
+    """Returns a configuration for each end of a stage that is stored: no trial goes on from the last end of a schedule
+    whose length counts."""
+    spans = [span for span in distinct_spans(options, inputs) if span.cut.is_end]
+    last = max(span.cut.stage for span in spans)
+    return [span.config for span in spans if span.cut.stage < last or not length_counts(span.config, last)]
 
 
 def max_concurrent(options: SweepOptions, num_trainings: int) -> int:

@@ -35,7 +35,8 @@ def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
     is_compared = options.search == "tpe" or options.scheduler != "none" or options.until_decided is not None
     compares = "--search tpe and --scheduler compare" if options.until_decided is None else "--until-decided compares"
     rule = f"{compares} trials, which in space '{space.name}' train different tasks"
-    require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
+    way = " (a grid with --replicates 3 shows the effects on each task instead)"
+    require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found) + way)
     number = options.num_drawn or len(grid_trials(space))
     rule = "--until-decided must compare configurations (--vary KEY=A,B, a space with a grid, or --search)"
     require(options.until_decided is None or number > 1, rule, f"{number} in space '{space.name}'")

@@ -28,7 +28,7 @@ from mtlib.training.preflight import required_features
 from mtlib.training.weight_average import averaged_copy
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs, planned_configs
-from sweeps.setup.report import distinct_spans, max_concurrent
+from sweeps.setup.report import distinct_spans, in_expected_rounds, max_concurrent
 
 SAMPLED_ROWS = 512
 """Train rows of a task whose lengths decide how long the texts of a timed batch are."""
@@ -61,16 +61,16 @@ def describe_time(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[
         torch.random.fork_rng(devices=[]),
         using_threads(options.cpus_per_worker),
     ):
-        seconds = estimate_seconds(options, inputs, step_timer(options, inputs, encoders, Path(folder)))
+        time_of = step_timer(options, inputs, encoders, Path(folder))
+        most, likely = (estimate_seconds(own, inputs, time_of) for own in (options, in_expected_rounds(options)))
     lanes = max_concurrent(options, options.num_trials(len(planned_configs(options, inputs.space))))
-    stopped = (
-        " Less where trials are stopped early."
-        if options.scheduler != "none" or options.until_decided is not None
-        else ""
-    )
+    at_most = f" expected, at most {rounded_duration(most)}," if likely < most else ""
+    stopped = " Less where trials are stopped early." if options.scheduler != "none" else ""
+    is_cut = options.max_hours is not None and 3600 * options.max_hours < likely
+    limit = f" --max-hours {options.max_hours:g} stops it before, and --resume goes on." if is_cut else ""
     return [
-        f"About {rounded_duration(seconds)} here, if steps go on taking the time that one of each kind took just now, "
-        f"with {counted(lanes, 'trial')} at a time.{stopped}"
+        f"About {rounded_duration(likely)}{at_most} here, if steps go on taking the time that one of each kind took "
+        f"just now, with {counted(lanes, 'trial')} at a time.{stopped}{limit}"
     ]
 
 

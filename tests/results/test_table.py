@@ -12,7 +12,7 @@ import pytest
 
 from results.answers.next_commands import resume_command
 from results.records.tables import write_caches
-from results.records.trials import write_sweep
+from results.records.trials import read_sweep, write_sweep
 from results.sweep import Sweep, load_sweep
 from results.table import main, print_ranking
 from tests.results.test_sweep import record_search, stop_last_trial
@@ -51,8 +51,21 @@ def test_killed_sweep_shows_when_it_stopped_and_how_to_resume(
     assert (sweep.records[-1].status, sweep.trials["status"].iloc[-1]) == (shown, shown)
     print_ranking(sweep)
     first, when, command, *_ = capsys.readouterr().out.splitlines()
-    assert first.endswith(f"1 {shown}")
+    assert first.endswith(f"1 {shown} (2 of 3 trials ended)")
     assert (when, command) == ("Stopped at 2025-03-04 04:12. To continue:", f"  {resume_command(sweep_folder)}")
+
+
+def test_limit_that_stopped_a_sweep_is_shown_with_the_command_that_goes_on(
+    sweep_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = {"options": {"search": "grid", "replicates": 3}, "num_configurations": 3, "stopped_by": "--max-hours 2"}
+    write_sweep(sweep_folder, {**read_sweep(sweep_folder), **info})
+    stop_last_trial(sweep_folder, "complete")
+    print_ranking(load_sweep(sweep_folder))
+    first, stopped, command, *_ = capsys.readouterr().out.splitlines()
+    assert first.endswith("3 complete, 6 queued (3 of 9 trials ended)")
+    assert stopped.endswith(" by --max-hours 2. To continue:")
+    assert command == f"  {resume_command(sweep_folder)}"
 
 
 def test_new_sweep_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +95,7 @@ def test_script_runs_from_any_folder(sweep_folder: Path, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert lines[0] == "Trials in sweep: 2 complete, 1 running"
+    assert lines[0].startswith("Trials in sweep: 2 complete, 1 running")
     assert max(map(len, lines)) <= 100
     assert "\x1b" not in done.stdout
     done = run("-m", "results.table", str(sweep_folder), "--csv")

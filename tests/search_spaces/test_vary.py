@@ -7,7 +7,7 @@ from mtlib.tasks import TASKS
 from search_spaces.domain import Float, Int, Range
 from search_spaces.presets import general
 from search_spaces.space import grid_trials
-from search_spaces.vary import is_range, question_about, vary
+from search_spaces.vary import is_range, question_about, vary, with_further
 from tests.one_line_error import one_line_error
 
 BASE = general(TASKS)
@@ -107,3 +107,37 @@ def test_mistake_is_one_line(mistake: str) -> None:
     message = one_line_error(vary, BASE, "overall", {key: text})
     assert message.startswith("--vary: ")
     assert MISTAKES[mistake] in message
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("1e-4,3e-4,1e-5", "1e-5,1e-4,3e-4"),
+        ("0.00001,1e-4", "1e-5,1e-4"),
+        ("1e-4,3e-4", None),
+        ("1e-5..1e-4:log", None),
+    ],
+)
+def test_further_values_follow_those_that_there_are(given: str, expected: str | None) -> None:
+    assert with_further("1e-5,1e-4", given) == expected
+
+
+def test_values_in_brackets_and_quotes_stay_as_typed_when_others_are_added() -> None:
+    assert with_further("[sst],[sst,qqp]", "[sst,qqp],[sst],[sts]") == "[sst],[sst,qqp],[sts]"
+    assert with_further(',"query: "', '"query: ","a: ",') == ',"query: ","a: "'
+
+
+def test_points_of_a_grid_keep_their_numbers_when_values_are_added() -> None:
+    grids = [
+        {"smart.weight": "0,1", "smart.num_steps": "1,2"},
+        {"smart.weight": "0,1,3", "smart.num_steps": "1,2"},
+        {"smart.weight": "0,1,3", "smart.num_steps": "1,2,4"},
+    ]
+    begun, wider, widest = (vary(BASE, "overall", grid, grids[:place]) for place, grid in enumerate(grids))
+    points = grid_trials(widest)
+    assert points[:4] == grid_trials(begun)
+    assert points[:6] == grid_trials(wider)
+    assert len(points) == 9
+    assert {tuple(one.items()) for one in points} == {
+        tuple(one.items()) for one in grid_trials(vary(BASE, "overall", grids[-1]))
+    }

@@ -21,6 +21,7 @@ MakePlan = Callable[..., SweepPlan]
 UNUSUAL_OPTIONS: dict[str, Any] = {
     "space": "smart_lambda",
     "vary": {"smart.num_steps": "1,2"},
+    "smaller_grids": ({"smart.num_steps": "1"},),
     "methods": ("/home/mine.py",),
     "encoder": "roberta-base",
     "workers": 2,

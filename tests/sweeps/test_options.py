@@ -25,9 +25,9 @@ def test_best_get_more_trainings_than_all_others() -> None:
 
 def test_race_needs_rounds_and_of_a_search_those_that_are_raced() -> None:
     assert options_with(replicates=3, until_decided=0.0).common_replicates == 1
-    with pytest.raises(ValueError, match=r"^--until-decided must be a difference in score of at least 0, got -0.1$"):
+    with pytest.raises(ValueError, match=r"^--until-decided must be a difference in score, at least 0 .*, got -0.1$"):
         options_with(replicates=3, until_decided=-0.1)
-    with pytest.raises(ValueError, match=r"^--until-decided must be below 1, the whole range of a score, .*, got 1.0$"):
+    with pytest.raises(ValueError, match=r"^--until-decided must be .* below 1, the whole range, .*, got 1.0$"):
         options_with(replicates=3, until_decided=1.0)
     with pytest.raises(ValueError, match=r"^--replicates must be at least 2 with --until-decided, got 1$"):
         options_with(until_decided=0.0)
@@ -36,19 +36,19 @@ def test_race_needs_rounds_and_of_a_search_those_that_are_raced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "num_alone", "expected"),
+    ("options", "expected"),
     [
-        ({"replicates": 5, "until_decided": 0.0}, 2, 42),
-        ({}, 0, 10),
-        ({"replicates": 3}, 0, 30),
-        ({"replicates": 3}, 2, 26),
-        ({"replicates": 3, "replicate_best": 4}, 0, 18),
-        ({"replicates": 3, "replicate_best": 4}, 8, 14),
-        ({"replicates": 5, "replicate_best": 4, "chosen_by": 2}, 1, 31),
+        ({"replicates": 5, "until_decided": 0.0}, 50),
+        ({}, 10),
+        ({"replicates": 3}, 30),
+        ({"replicates": 3, "replicate_best": 4}, 18),
+        ({"replicates": 5, "replicate_best": 4, "chosen_by": 2}, 32),
+        ({"replicates": 5, "replicate_best": 4, "search": "random", "until_decided": 0.0}, 26),
+        ({"replicates": 3, "replicate_best": 40}, 30),
     ],
 )
-def test_number_of_trials(options: dict[str, int], num_alone: int, expected: int) -> None:
-    assert options_with(**options).num_trials(10, num_alone) == expected
+def test_number_of_trials(options: dict[str, Any], expected: int) -> None:
+    assert options_with(**options).num_trials(10) == expected
 
 
 def test_unknown_words_list_the_known_ones() -> None:

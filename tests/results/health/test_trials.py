@@ -50,3 +50,13 @@ def test_running_sweep_is_resumed_only_once_it_has_stopped() -> None:
         assert failed.advice.startswith("once the sweep has stopped") is (stopped is None)
         assert failed.command.endswith("--retry-failed")
     assert list(unfinished_trials(sweep_of(records[:1]))) == []
+
+
+def test_trials_that_a_limit_has_left_are_counted_though_they_are_not_on_record() -> None:
+    options = {"search": "grid", "replicates": 20, "until_decided": 0.0}
+    info = {"options": options, "num_configurations": 2, "race": [], "stopped_by": "--max-hours 0.25"}
+    found = only(unfinished_trials(sweep_of([build_record(0), build_record(1)], info=info)))
+    assert "38 queued" in found.what
+    assert "2 of at most 40 trials ended" in found.what
+    assert "--max-hours 0.25 stopped the sweep" in found.what
+    assert "--resume" in found.command, "it is not running, though its driver may still write the page"

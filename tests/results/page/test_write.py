@@ -39,6 +39,13 @@ def test_real_data_are_named_without_a_warning(recorded_sweep: Sweep) -> None:
     assert subtitle.endswith("; /data: 8,544 sst train rows")
 
 
+def test_limit_that_stopped_a_race_is_beside_the_number_of_its_trials(recorded_sweep: Sweep) -> None:
+    options = {"search": "grid", "replicates": 20, "until_decided": 0.0}
+    race = {"options": options, "num_configurations": 3, "race": [], "stopped_by": "--max-steps 900"}
+    sweep = replace(recorded_sweep, info={**recorded_sweep.info, **race})
+    assert subtitle_of(sweep).startswith("6 of at most 60 trials ended, stopped by --max-steps 900, started")
+
+
 def test_page_is_written_behind_a_uri(recorded_sweep: Sweep, tmp_path: Path) -> None:
     page = build_page(inputs_of(recorded_sweep))
     assert write_page(f"file://{tmp_path}/copy/", page) == f"file://{tmp_path}/copy/{PAGE_FILE}"

@@ -41,23 +41,24 @@ def test_choosing_by_the_first_training_makes_no_false_differences() -> None:
 
 
 def test_best_are_chosen_by_common_trainings_once_all_have_ended(make_record: MakeRecord) -> None:
-    options: dict[str, Any] = {"metric": "overall", "num_configurations": 3, "chosen_by": 2, "num_best": 1}
+    options = {"chosen_by": 2, "replicate_best": 1}
+    info: dict[str, Any] = {"num_configurations": 3, "options": options}
     scores = {(0, 0): 0.5, (0, 1): 0.9, (1, 0): 0.8, (1, 1): 0.5, (2, 0): 0.1, (2, 1): 0.1, (1, 2): 5.0}
     records = [make_record(number, again, best={"overall": score}) for (number, again), score in scores.items()]
-    assert choose_replicated(records, None, **options) == [0]
+    assert choose_replicated(info, records, None) == [0]
     for left in (records[:5], [replace(records[0], status="running"), *records[1:]]):
-        assert choose_replicated(left, None, **options) == []
-    assert choose_replicated(records, None, **(options | {"num_configurations": 4})) == []
-    assert choose_replicated(records, None, **(options | {"num_best": None})) == [0, 1, 2]
+        assert choose_replicated(info, left, None) == []
+    assert choose_replicated({**info, "num_configurations": 4}, records, None) == []
+    assert choose_replicated({**info, "options": {"replicates": 2}}, records, None) == [0, 1, 2]
 
 
 def test_configuration_that_is_raced_stays_so_where_a_better_one_is_added(make_record: MakeRecord) -> None:
-    options: dict[str, Any] = {"metric": "overall", "num_configurations": 3, "chosen_by": 1, "num_best": 1}
+    info: dict[str, Any] = {"num_configurations": 3, "options": {"chosen_by": 1, "replicate_best": 1}}
     scores = {(0, 0): 0.5, (0, 1): 0.9, (1, 0): 0.1, (2, 0): 0.9}
     records = [make_record(number, again, best={"overall": score}) for (number, again), score in scores.items()]
-    assert choose_replicated(records, None, **options) == [2]
-    assert choose_replicated(records, RaceRecord(), **options) == [2, 0], "its race has begun, nothing is decided yet"
+    assert choose_replicated(info, records, None) == [2]
+    assert choose_replicated(info, records, RaceRecord()) == [2, 0], "its race has begun, nothing is decided yet"
     left = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(0,), worse=(1,)),))
-    assert choose_replicated(records, left, **options) == [2, 0, 1]
+    assert choose_replicated(info, records, left) == [2, 0, 1]
     added = [replace(own, status="queued") if own.number == 2 else own for own in records]
-    assert choose_replicated(added, left, **options) == [0, 1]
+    assert choose_replicated(info, added, left) == [0, 1]

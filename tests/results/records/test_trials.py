@@ -10,6 +10,7 @@ from results.records.trials import (
     SWEEP_COPY,
     SWEEP_FILE,
     TrialRecord,
+    best_by_tasks,
     best_trial,
     damage_of_sweep_file,
     read_sweep,
@@ -107,3 +108,13 @@ def test_an_unknown_trial_is_refused_with_the_nearest_name() -> None:
     require_trial("0001-r0", ["0000-r0", "0001-r0"])
     assert one_line_error(require_trial, "0001-r", ["0000-r0", "0001-r0"]).startswith("unknown trial '0001-r'; did you")
     assert one_line_error(require_trial, 1, ["0001-r0"]).endswith("got int")
+
+
+def test_overall_scores_are_compared_among_trials_of_the_same_tasks(make_record: MakeRecord) -> None:
+    alone = make_record(0, best={"sst": 0.9, "overall": 0.9})
+    both, worse = (
+        make_record(number, best={"sst": 0.5, "qqp": 0.5, "overall": 0.6 - number / 10}) for number in (1, 2)
+    )
+    assert best_by_tasks([alone, worse, both]) == [both, alone]
+    assert best_trial([alone, worse, both]) == both
+    assert best_by_tasks([alone, worse, both], "sst") == [alone]

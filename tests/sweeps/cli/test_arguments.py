@@ -63,7 +63,8 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
         *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
         *("--node-wait-minutes", "3", "--silent-minutes", "5", "--max-hours", "1.5", "--max-steps", "900"),
     )
-    own = UNUSUAL_OPTIONS | {"methods": (str(methods),), "chosen_by": 1}  # only a resumed sweep has chosen by more
+    of_resumed = {"chosen_by": 1, "smaller_grids": ()}  # only a resumed sweep has others
+    own = UNUSUAL_OPTIONS | {"methods": (str(methods),)} | of_resumed
     assert options == SweepOptions(data=tmp_path, storage=f"{tmp_path}/s", **own)
 
 
@@ -230,6 +231,48 @@ def test_sweep_can_become_a_race_when_it_is_resumed(tmp_path: Path) -> None:
     assert read("--resume", str(options.folder)) == replace(raced, resume=True)
     best = read("--resume", str(options.folder), "--replicates", "30", "--replicate-best", "2")
     assert best.chosen_by == 1, "the trainings that every configuration of a race has"
+
+
+def stored_grid(storage: Path, **own: Any) -> SweepOptions:
+    """A stored sweep over a grid of two keys."""
+    vary = {"optimizer.learning_rate": "1e-5,1e-4", "smart.weight": "0,1"}
+    options = SweepOptions(**{"vary": vary, "name": "grid", "storage": str(storage), **own})
+    write_sweep(options.folder, {"options": saved_options(options)})
+    return options
+
+
+def test_values_can_be_added_to_a_grid_again_and_again(tmp_path: Path) -> None:
+    begun = stored_grid(tmp_path)
+    wider = read("--resume", str(begun.folder), "--vary", "optimizer.learning_rate=3e-5,1e-5,1e-4")
+    assert wider.vary == {"optimizer.learning_rate": "1e-5,1e-4,3e-5", "smart.weight": "0,1"}
+    assert wider.smaller_grids == (begun.vary,)
+    write_sweep(begun.folder, {"options": saved_options(wider)})
+    assert read("--resume", str(begun.folder)) == replace(wider, resume=True)
+    same = read("--resume", str(begun.folder), "--vary", "optimizer.learning_rate=0.00001,3e-5,1e-4")
+    assert same == replace(wider, resume=True), "what is typed again adds nothing"
+    widest = read("--resume", str(begun.folder), "--vary", "smart.weight=0,1,3")
+    assert widest.smaller_grids == (begun.vary, wider.vary)
+
+
+@pytest.mark.parametrize(
+    ("own", "given"),
+    [
+        ({}, "smart.weight=1,3"),
+        ({}, "smart.weight=0..1"),
+        ({}, "smart.num_steps=1,2"),
+        ({"vary": {"encoder.name": "a,b"}}, "encoder.name=a,b,c"),
+        ({"search": "tpe"}, "smart.weight=0,1,3"),
+        ({"vary": {}, "space": "smart_lambda"}, "smart.weight=0,1,3"),
+    ],
+)
+def test_grid_that_loses_or_changes_anything_is_refused_with_the_way_out(
+    tmp_path: Path, own: dict[str, Any], given: str
+) -> None:
+    options = stored_grid(tmp_path, **own)
+    with pytest.raises(ValueError, match=r"--vary with --resume must keep .*--name NEW") as raised:
+        read("--resume", str(options.folder), "--vary", given)
+    assert f"got {given}" in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("begun", [1, 3])

@@ -48,3 +48,18 @@ def test_the_command_lists_the_keys_of_the_data_and_of_a_space(capsys: pytest.Ca
     assert "optimizer.learning_rate " in printed
     assert "(a number above 0)" in printed
     assert max(map(len, key_lines(BASE, 100))) <= 100
+
+
+def test_values_are_those_that_the_command_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--set", "optimizer.learning_rate=3e-4", "stages.*.epochs=7"]
+    assert main(["--list-keys", "--encoder", "roberta-base", *words]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    for part in ("roberta-base (set by --encoder)", "learning_rate 0.0003 (", "stages.*.epochs 7 ("):
+        assert part in printed, part
+
+
+def test_short_names_of_papers_and_none_are_explained_once() -> None:
+    text = " ".join(" ".join(key_lines(BASE, 100)).split())
+    for name, title in {"BB": "BERT and Beyond", "MP": "My PAL BERT", "TT": "Triple", "TU": "Tuning Up"}.items():
+        assert len(re.findall(rf"\b{name} (is )?{title}", text)) == 1
+    assert text.count("none: ") == 1

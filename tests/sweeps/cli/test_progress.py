@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,6 +65,17 @@ def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
     ]
     assert lines[3].startswith("1 complete, 2 queued; best overall 0.500 (0000-r0); ")
     assert len(lines) == 4
+
+
+def test_overall_scores_of_different_tasks_are_not_compared(make_plan: MakePlan) -> None:
+    grid = {"stages.0.tasks": (("sst",), ("sst", "qqp"))}
+    ledger = after(
+        open_ledger(make_plan(grid=grid)),
+        *(started(), scored(1, sst=0.5, overall=0.5), ended("complete")),
+        *(started("0001-r0"), replace(scored(1, sst=0.4, qqp=0.5, overall=0.45), trial_id="0001-r0")),
+    )
+    line = live_lines([ledger], NOON)[0]
+    assert "best overall 0.450 of SST+QQP (0001-r0), overall 0.500 of SST (0000-r0)" in line
 
 
 def logged(ledger: Ledger, timed: Iterable[tuple[float, Event]], monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -147,3 +147,20 @@ def test_each_of_several_encoders_is_compared(inputs: SweepInputs) -> None:
     check_unchanged(info, inputs, begun)
     with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in b$"):
         check_unchanged(info, inputs, {"a": "first", "b": "first"})
+
+
+def with_grids(inputs: SweepInputs, *grids: tuple[float, ...]) -> SweepInputs:
+    """Inputs of a sweep over weights to which values were added."""
+    *smaller, grid = ({"smart.weight": weights} for weights in grids)
+    return with_space(inputs, ranges={}, grid=grid, smaller_grids=tuple(smaller))
+
+
+def test_values_may_be_added_to_a_grid(inputs: SweepInputs) -> None:
+    begun = recorded_info(with_grids(inputs, (0.0, 1.0)))
+    wider = with_grids(inputs, (0.0, 1.0), (0.0, 1.0, 3.0))
+    check_unchanged(begun, wider, ENCODERS)
+    with pytest.raises(ValueError, match="grid"):
+        check_unchanged(begun, with_grids(inputs, (0.0, 2.0), (0.0, 2.0, 3.0)), ENCODERS)
+    more = dataclasses.replace(wider, fingerprint="abd", fingerprints={**inputs.fingerprints, "sts-train": "new"})
+    with pytest.raises(ValueError, match=r"data must be what it was .*--name NEW.*sts-train"):
+        check_unchanged(begun, more, ENCODERS)

@@ -21,6 +21,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 
 from results.records.tables import read_trials
+from results.records.trials import STOPPED_BY, read_sweep
 from results.sweep import load_sweep
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 from tests.sweeps.driver.two_nodes import command_of, session_of
@@ -198,12 +199,14 @@ def test_sweep_that_stops_at_limits_equals_an_uninterrupted_one(storage: Path, u
     begun = [record for record in read_trials(storage / "sweep") if record.epochs]
     assert {record.status for record in begun} <= {"complete", "interrupted"}
     assert not any(record.error for record in begun)
+    assert read_sweep(storage / "sweep")[STOPPED_BY] == "--max-steps 160"
     while codes[-1] == 4 and len(codes) < 20:
         codes.append(finish(storage, "--resume", "sweep", *limit))
     log = (storage / "log.txt").read_text()
     assert codes[-1] == 0, log
     assert len(codes) > 2, "it stopped at least twice"
     assert "--max-steps 160 was reached (trials: " in log
+    assert STOPPED_BY not in read_sweep(storage / "sweep")
     assert_equal(read_record(storage / "sweep"), uninterrupted)
 
 

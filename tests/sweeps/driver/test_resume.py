@@ -18,7 +18,7 @@ from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.resume import read_saved_options, relocate, resume_sweep
 from sweeps.options import SweepOptions, saved_options
-from sweeps.search.trial import make_trial
+from sweeps.search.trial import known_configurations, make_trial
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs
 from tests.recorded_trials import write_trial
@@ -219,3 +219,29 @@ def test_complete_rounds_of_a_race_are_decided_before_it_goes_on(
     resumed = resume_sweep(own, inputs, ENCODERS, [])
     assert resumed.plan.race == ended
     assert set(decision_lines(ended, 1)) <= set(resumed.notes)
+
+
+def test_values_added_to_a_grid_are_new_configurations_beside_the_old_trials(
+    options: SweepOptions, inputs: SweepInputs
+) -> None:
+    def with_grids(*weights: tuple[float, ...]) -> SweepInputs:
+        grids: list[Any] = [{"smart.weight": values} for values in weights]
+        *smaller, grid = grids
+        space = dataclasses.replace(inputs.space, ranges={}, grid=grid, smaller_grids=tuple(smaller))
+        return dataclasses.replace(inputs, space=space)
+
+    changes: dict[str, Any] = {"search": "grid", "trials": None, "replicate_best": None, "until_decided": None}
+    begun = dataclasses.replace(options, **changes, extend=0, smaller_grids=(), vary={"smart.weight": "0,1"})
+    plan = create_sweep(begun, with_grids((0.0, 1.0)), ENCODERS, [])
+    write_trial(begun.folder, make_trial(plan.space, 1, 0, {"smart.weight": 1.0}), "complete", (0.2, 0.3))
+    wider = dataclasses.replace(begun, vary={"smart.weight": "0,1,0.5"}, smaller_grids=(begun.vary,))
+    grids = with_grids((0.0, 1.0), (0.0, 1.0, 0.5))
+    resumed = resume_sweep(wider, grids, ENCODERS, ["--resume", "mine"])
+    assert any(line.startswith("1 of 15 trials have ended") for line in resumed.notes)
+    assert {record.trial_id: record.status for record in resumed.known.records} == {"0001-r0": "complete"}
+    known = known_configurations(resumed.plan, resumed.known.records)
+    assert [one.params["smart.weight"] for one in known.values()] == [0.0, 1.0, 0.5]
+    info = read_sweep(begun.folder)
+    assert (dict(info["space"]["grid"]), info["num_configurations"]) == ({"smart.weight": [0.0, 1.0, 0.5]}, 3)
+    again = resume_sweep(read_saved_options(begun.folder, {}), grids, ENCODERS, [])
+    assert again.plan.space == resumed.plan.space

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mtlib.config.trial import TrialConfig
+from results.records.expected_trials import expected_trials
 from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
@@ -16,7 +17,6 @@ from sweeps.search.trial import (
     known_configurations,
     left_to_run,
     make_trial,
-    num_expected_trials,
     queued_record,
 )
 from tests.sweeps.conftest import MakePlan, with_options
@@ -107,10 +107,10 @@ def test_configuration_that_left_a_race_has_no_further_rounds(make_plan: MakePla
     race = RaceRecord(decisions=(second,))
     assert left_to_run(plan, scored(plan, scores), race) == [(2, 2), (0, 2), (2, 3), (0, 3)]
     records = [record for one in scored(plan, scores).values() for record in one.records.values()]
-    assert num_expected_trials(plan.options, 3, records, plan.space.metric, race) == 4 + 3 + 2
+    assert expected_trials(plan.facts, records, race) == 4 + 3 + 2
     ended = RaceRecord(decisions=(replace(second, end="decided", expected_rounds=()),))
     assert left_to_run(plan, scored(plan, scores), ended) == []
-    assert num_expected_trials(plan.options, 3, records, plan.space.metric, ended) == 6
+    assert expected_trials(plan.facts, records, ended) == 6
 
 
 @pytest.mark.parametrize(("status", "left"), [("interrupted", [(0, 2)]), ("complete", [])])
@@ -131,7 +131,7 @@ def test_configuration_that_joins_an_ended_race_catches_up(make_plan: MakePlan) 
     race = RaceRecord(decisions=(RoundDecision(num_rounds=3, open=(0,), worse=(1,), end="decided"),))
     assert left_to_run(plan, known, race) == [(2, 1), (2, 2)]
     records = [record for one in known.values() for record in one.records.values()]
-    assert num_expected_trials(plan.options, 3, records, plan.space.metric, race) == 3 + 3 + 3
+    assert expected_trials(plan.facts, records, race) == 3 + 3 + 3
 
 
 def test_added_configuration_of_a_race_is_expected_to_get_what_every_one_gets(make_plan: MakePlan) -> None:
@@ -141,7 +141,7 @@ def test_added_configuration_of_a_race_is_expected_to_get_what_every_one_gets(ma
     known = scored(plan, scores)
     records = [record for one in known.values() for record in one.records.values()]
     assert left_to_run(plan, known, race) == [(3, 1)]
-    assert num_expected_trials(plan.options, 4, records, plan.space.metric, race) == len(records) + 1
+    assert expected_trials(plan.facts, records, race) == len(records) + 1
 
 
 def test_further_replicates_of_configurations_that_are_no_longer_the_best_count_beside_those_of_the_best(
@@ -152,4 +152,4 @@ def test_further_replicates_of_configurations_that_are_no_longer_the_best_count_
     known = scored(plan, scores | {(3, 0): 0.9})
     records = [record for one in known.values() for record in one.records.values()]
     assert left_to_run(plan, known) == [(3, 1), (3, 2)]
-    assert num_expected_trials(plan.options, 4, records, plan.space.metric) == len(records) + 2
+    assert expected_trials(plan.facts, records, None) == len(records) + 2

@@ -26,12 +26,14 @@ from sweeps.setup.disk import (
     BYTES_PER_TRIAL,
     describe_disk,
     disk_need,
+    expected_best,
     measure_model,
+    most_best,
     record_bytes,
     state_bytes,
 )
 from sweeps.setup.inputs import SweepInputs, first_tables, read_points
-from sweeps.setup.report import distinct_spans
+from sweeps.setup.report import stored_ends
 from tests.combinations import METHODS
 from tests.sweeps.lanes.plain_sweep import train_sweep
 
@@ -100,18 +102,26 @@ def test_predictions_count_from_the_epoch_where_their_task_is_active(inputs: Swe
 def test_models_and_stages_that_are_kept_limit_the_need(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in range(8, 28)]
 
-    def need(**changes: Any) -> int:
-        return disk_need(configs, configs, inputs, four_thousand, dataclasses.replace(ALL, **changes), 2)
+    def need(num_best: Callable[[TrialConfig], int] = most_best, **changes: Any) -> int:
+        return disk_need(configs, configs, inputs, four_thousand, dataclasses.replace(ALL, **changes), 1, 2, num_best)
 
-    trials = {1: 3 * 1 + 2, 2: 3 * 2 + 2, 100: 20}  # a trial for each of three scores, and two that run
-    assert need(keep_models=2) - need(keep_models=1) == 3 * 4000 * (trials[2] - trials[1])
-    assert need(keep_models=100) - need(keep_models=2) == 3 * 4000 * (trials[100] - trials[2])
+    weights = {1: 3 * 1 + 2 * 3, 2: 3 * 2 + 2 * 3, 100: 3 * 20}  # one for each of three scores, all of two that run
+    assert need(keep_models=2) - need(keep_models=1) == 4000 * (weights[2] - weights[1])
+    assert need(keep_models=100) - need(keep_models=2) == 4000 * (weights[100] - weights[2])
+    assert need() - need(expected_best) == 4000 * 20, "two of three scores are expected to have one best epoch"
     assert need(keep_gb=5e-6) - need(reuse=False) == 5000
 
 
+def test_less_is_expected_than_is_possible() -> None:
+    (line,) = describe_disk(3_000_000, 4_000_000, None)
+    assert "3.0 MB expected" in line
+    assert "at most 4.0 MB" in line
+    assert "expected" not in describe_disk(4_000, 4_000, None)[0]
+
+
 def test_too_little_free_disk_is_a_warning() -> None:
-    assert len(describe_disk(4_000, 4_000)) == len(describe_disk(4_000, None)) == 1
-    assert describe_disk(4_000, 3_999)[1].startswith("Warning: the sweep may need more disk than is free")
+    assert len(describe_disk(3_000, 4_000, 4_000)) == len(describe_disk(3_000, 4_000, None)) == 1
+    assert describe_disk(3_000, 4_000, 3_999)[1].startswith("Warning: the sweep may need more disk than is free")
 
 
 Prepare = Callable[..., tuple[SweepOptions, SweepInputs, SweepPlan]]
@@ -178,6 +188,5 @@ def test_disk_need_bounds_what_a_sweep_uses(case: str, prepare: Prepare, monkeyp
     write_caches(plan.options.folder, [])
     encoder = load_encoder(plan.space.base.encoder.name)
     measure = functools.cache(lambda config: measure_model(config, encoder))
-    ends = [span.config for span in distinct_spans(options, inputs) if span.cut.is_end]
-    need = disk_need(configs, ends, inputs, measure, options, 1)
+    need = disk_need(configs, stored_ends(options, inputs), inputs, measure, options, 1, 1, most_best)
     assert need / 3 < max(peak) <= need

@@ -15,9 +15,11 @@ from mtlib.data.load import read_held_out
 from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.domain import Choice, Condition, Float, Int, SearchKey
 from search_spaces.space import SearchSpace, load_space
+from search_spaces.vary import vary
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.precision import with_precision
 from sweeps.setup.report import (
+    EXPECTED_ROUNDS,
     describe_base,
     describe_disk_need,
     describe_skipped,
@@ -27,6 +29,7 @@ from sweeps.setup.report import (
     describe_unused_methods,
     max_concurrent,
     steps_of_each,
+    stored_ends,
 )
 from tests.sweeps.setup.conftest import Build
 
@@ -150,11 +153,13 @@ def test_total_of_a_search_is_that_of_the_base(options: Build, inputs: SweepInpu
     )
 
 
-def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_value(inputs: SweepInputs) -> None:
+def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_value(
+    options: Build, inputs: SweepInputs
+) -> None:
     def shown(**changes: Any) -> str:
-        return describe_base(
-            dataclasses.replace(inputs.space, **{"grid": {}, "ranges": {}, "published": (), **changes})
-        )
+        space = dataclasses.replace(inputs.space, **{"grid": {}, "ranges": {}, "published": (), **changes})
+        (line,) = describe_base(options(), space)
+        return line
 
     assert shown(grid={"optimizer.learning_rate": (1e-5, 2e-5)}).endswith(": optimizer.learning_rate 2e-5")
     first = "optimizer.learning_rate 2e-5 (none of the values: differences are from the first, 3e-5)"
@@ -166,6 +171,53 @@ def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_va
     assert shown(
         grid={"encoder.dropout": (0.0, 0.1)}, base=inputs.space.base.override({"encoder.dropout": None})
     ).endswith(first)
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "typed"),
+    [
+        ("optimizer.learning_rate", "1e-5,3e-5", "2e-5"),
+        ("encoder.dropout", "0,0.1", "none"),
+        ("stages.0.tasks", "[sst],[sst,qqp]", "[qqp]"),
+    ],
+)
+def test_value_of_the_base_that_is_not_tried_is_offered(
+    options: Build, inputs: SweepInputs, key: str, values: str, typed: str
+) -> None:
+    base = inputs.space.base.override({"encoder.dropout": None})
+
+    def lines(text: str) -> list[str]:
+        return describe_base(options(vary={key: text}), vary(base, "overall", {key: text}))[1:]
+
+    (line,) = lines(values)
+    assert f"{key} {typed} is not tried" in line
+    offered = line.partition(f"--vary {key}=")[2]
+    assert offered == f"{values},{typed}"
+    assert lines(offered) == []
+
+
+def test_nothing_is_offered_where_a_range_holds_the_base(options: Build, inputs: SweepInputs) -> None:
+    typed = {"optimizer.learning_rate": "1e-5..1e-4"}
+    assert len(describe_base(options(vary=typed, search="tpe"), vary(inputs.space.base, "overall", typed))) == 1
+
+
+def test_race_has_an_expected_cost_beside_the_most(options: Build, inputs: SweepInputs) -> None:
+    raced = options(until_decided=0.0, replicates=20)
+    line, once = describe_total(raced, inputs), sum(steps_of_each(raced, inputs))
+    assert f"about {7 * EXPECTED_ROUNDS} trainings and {EXPECTED_ROUNDS * once:,} optimizer steps expected" in line
+    assert f"at most 140 and {20 * once:,}" in line
+    few = describe_total(options(until_decided=0.0, replicates=3), inputs)
+    assert few.startswith(f"In all at most 21 trainings and at most {3 * once:,} optimizer steps")
+    best = options(until_decided=0.0, replicates=9, replicate_best=2, search="random", trials=10)
+    assert f"about {10 + 2 * (EXPECTED_ROUNDS - 1)} trainings" in describe_total(best, inputs)
+
+
+@pytest.mark.parametrize(("schedule", "num_stored"), [("constant", 4), ("slanted_triangular", 1)])
+def test_last_stage_is_stored_where_a_longer_trial_could_go_on_from_it(
+    options: Build, inputs: SweepInputs, schedule: str, num_stored: int
+) -> None:
+    shared = sharing(inputs, SIZES, **{"optimizer.schedule": schedule})
+    assert len(stored_ends(options(), shared)) == num_stored
 
 
 def test_train_rows_without_held_out_ones_are_counted_by_task(

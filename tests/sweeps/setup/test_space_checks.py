@@ -62,7 +62,7 @@ def test_a_race_compares_configurations_of_the_same_tasks(tiny_config: TrialConf
     check_comparable(space_with(tiny_config, grid={"smart.weight": (0.0, 1.0)}), race)
     alone = {name: {"stages": ({"tasks": [name]},)} for name in ("sst", "qqp")}
     with pytest.raises(
-        ValueError, match=r"^--until-decided compares trials, which in space 'trial' train different tas"
+        ValueError, match=r"^--until-decided compares trials, which in space 'trial' train different .*--replicates 3 "
     ):
         check_comparable(space_with(tiny_config, grid={"task": alone}), race)
     with pytest.raises(ValueError, match=r"^--until-decided must compare configurations .*, got 1 in space 'trial'$"):

@@ -25,6 +25,7 @@ from sweeps.setup.time_estimate import (
 from tests.sweeps.setup.conftest import Build
 
 ROWS = {("sst", "train"): 320, ("sst", "dev"): 100}
+SECOND = StepTime(step=1.0, row=1.0)
 
 
 def single_task(**stage: Any) -> SweepInputs:
@@ -69,6 +70,18 @@ def test_trials_of_the_demonstration_are_timed_here_and_not_on_gpus(options: Bui
     (line,) = describe_time(given, inputs, encoders)
     assert line.startswith("About ")
     assert describe_time(dataclasses.replace(given, gpus_per_worker=1), inputs, encoders) == []
+
+
+def test_race_has_an_expected_time_beside_the_longest_and_a_limit_that_cuts_it_is_named(
+    options: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeps.setup.time_estimate.step_timer", lambda *_: lambda _config, _name: SECOND)
+    raced: SweepOptions = options(until_decided=0.0, replicates=20, concurrent=1, reuse=False, max_hours=0.5)
+    (line,) = describe_time(raced, single_task(), {})
+    assert line.startswith("About 86 minutes expected, at most 4.7 hours, here")
+    assert "--max-hours 0.5 stops it before" in line
+    (line,) = describe_time(dataclasses.replace(raced, max_hours=2), single_task(), {})
+    assert "--max-hours" not in line
 
 
 def test_of_a_large_batch_a_part_is_timed_and_no_more_rows_than_train_has(
