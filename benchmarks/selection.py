@@ -1,8 +1,8 @@
 """Bias and coverage of the selector's scores on simulated sweeps whose true scores are known, and its speed.
 
 Command:  python benchmarks/selection.py [--part truth|speed|protocol] [--trials 10 40 160] [--repeats 2000]
-          [--methods single auto] [--metric rmse] [--epochs 6] [--difficulty] [--cross-fits 5] [--bags 5]
-          [--processes 2] [--group-size 4 [--without-groups]]
+          [--methods single auto] [--metric rmse] [--epochs 6] [--difficulty] [--shared .99] [--cross-fits 5]
+          [--bags 5] [--processes 2] [--group-size 4 [--without-groups]]
 Cost:     truth, on one core, about 1 second for each simulated sweep and task; speed 5 seconds; protocol minutes
 Prints:   truth: per task, number of trials and selection method, the bias of the dev score and of the cross-fitted
           score, the coverage of the 95 % interval, the true score of the chosen ensemble, and its lead over the best
@@ -42,6 +42,7 @@ import numpy as np
 from benchmarks.simulated_sweeps import (
     NUM_FURTHER,
     NUM_ROWS,
+    SHARED,
     Scenario,
     World,
     make_pool,
@@ -51,13 +52,13 @@ from benchmarks.simulated_sweeps import (
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
 from results.ensembles.candidates import Pool
-from results.ensembles.ensemble import ensemble_outputs, score_rows
+from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, methods_for
-from results.ensembles.selection_method import Choose, Settings
+from results.ensembles.selection_method import Settings
 from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
 from results.selection.method_scores import paired_difference, simultaneous_quantile
 from results.selection.select_all import SelectionRequest
-from results.selection.select_ensemble import automatic_method, select_ensemble
+from results.selection.select_ensemble import automatic_method, is_above, select_ensemble, unless_single
 from results.stats.resampling import Floats
 
 BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
@@ -97,10 +98,16 @@ def simulate(
     methods = methods_for()
     methods[AUTOMATIC] = automatic_method(dict(methods))
     requested = {name: method for name, method in methods.items() if not names or name in (SINGLE, *names)}
-    found = {
-        name: evaluate(dev, further, method, replace(settings, seed=number), num_cross_fits)
-        for name, method in requested.items()
+    rows, settings = np.arange(num_rows), replace(settings, seed=number)
+    fitted = {
+        name: cross_fit(dev, method, settings, rows, num_repeats=num_cross_fits) for name, method in requested.items()
     }
+    chosen = {name: method(dev, rows, settings) for name, method in requested.items()}
+    if AUTOMATIC in requested:  # as `select_ensemble`
+        fitted[AUTOMATIC] = unless_single(fitted[AUTOMATIC], fitted[SINGLE])
+        if not is_above(fitted[AUTOMATIC], fitted[SINGLE]):
+            chosen[AUTOMATIC] = chosen[SINGLE]
+    found = {name: evaluate(dev, further, chosen[name], own, number) for name, own in fitted.items()}
     single = found[SINGLE]
     quantile = simultaneous_quantile(np.stack([outcome.resampled - single.resampled for outcome in found.values()]))
     are_covered = []
@@ -110,12 +117,10 @@ def simulate(
     return SimulatedSweep(outcomes=found, are_leads_covered=all(are_covered))
 
 
-def evaluate(dev: Pool, further: World, method: Choose, settings: Settings, num_cross_fits: int) -> Outcome:
-    """The scores of a selection method."""
+def evaluate(dev: Pool, further: World, chosen: Ensemble, fitted: CrossFitted, seed: int) -> Outcome:
+    """The scores of what a selection method chose."""
     rows = np.arange(len(dev.labels))
-    chosen = method(dev, rows, settings)
-    fitted = cross_fit(dev, method, settings, rows, num_repeats=num_cross_fits)
-    resampled, score = bootstrap(fitted, seed=settings.seed), float(fitted.scores.mean())
+    resampled, score = bootstrap(fitted, seed=seed), float(fitted.scores.mean())
     low, high = interval(widened(resampled, score, fitted.standard_error))
     true = true_score(further, chosen)
     on_dev = score_rows(dev, ensemble_outputs(dev, chosen, rows), rows)
@@ -199,6 +204,8 @@ def main() -> None:
     parser.add_argument("--cross-fits", type=int, default=2, help="repeats of cross-fitting (default: 2)")
     parser.add_argument("--epochs", type=int, default=1, help="of each trial (default: 1)")
     parser.add_argument("--difficulty", action="store_true", help="examples differ in difficulty, errors are alike")
+    words = "part of the noise that trials share; near 1 ensembles gain little (default: %(default)s)"
+    parser.add_argument("--shared", type=float, default=SHARED, help=words)
     parser.add_argument("--bags", type=int, default=1, help="of greedy selection (default: 1)")
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
     parser.add_argument("--group-size", type=int, default=1, help="examples in a group of connected texts (default: 1)")
@@ -222,6 +229,7 @@ def main() -> None:
             has_difficulty=options.difficulty,
             group_size=options.group_size,
             has_groups=not options.without_groups,
+            shared=options.shared,
         )
         run = partial(
             simulate,

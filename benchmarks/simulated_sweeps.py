@@ -15,7 +15,7 @@ NUM_FURTHER = 50_000
 SKILL = {"classes": 0.9, "binary": 0.8, "regression": 1.5}
 """Margin of the right answer, or the slope of the prediction, in standard deviations of noise."""
 SHARED, SPREAD = 0.8, 0.04
-"""Part of the noise's variance that trials share, and how much their skills differ, relative to the mean skill."""
+"""Usual part of the noise's variance that trials share; how much their skills differ, relative to the mean skill."""
 EPOCH_LOSS = 0.03
 """Share of its skill that a trial loses for each epoch away from its best one."""
 NUM_FAMILIES, FAMILY = 4, 0.6
@@ -32,6 +32,8 @@ class Scenario:
     num_trials: int
     metric: str = ""
     """Of `mtlib.metrics.table`; "": the task's."""
+    shared: float = SHARED
+    """Part of the noise's variance that trials share: near 1 they err on the same rows, and ensembles gain little."""
     num_epochs: int = 1
     has_difficulty: bool = False
     """Whether examples differ in difficulty, some have a wrong label, noise is heavy-tailed, and trials are of families
@@ -57,6 +59,8 @@ class World:
     """(rows,) group of connected texts of each example."""
     difficulty: Floats | None
     """(rows,) factor of each example's noise; None: 1."""
+    shared: float
+    """Part of the noise's variance that is common."""
     num_epochs: int
     seed: tuple[int, ...]
 
@@ -68,7 +72,7 @@ class World:
             own = (own + self.draw(trial + 1, epoch + 1)) / np.sqrt(2)
         if self.difficulty is not None:
             own = np.sqrt(FAMILY) * self.draw(0, 1 + trial % NUM_FAMILIES) + np.sqrt(1 - FAMILY) * own
-        noise = np.sqrt(SHARED) * self.common + np.sqrt(1 - SHARED) * own
+        noise = np.sqrt(self.shared) * self.common + np.sqrt(1 - self.shared) * own
         if self.difficulty is not None:
             noise = noise * self.difficulty[:, None]
         best = int(np.random.default_rng(trial).integers(self.num_epochs))
@@ -116,6 +120,7 @@ def make_world(scenario: Scenario, num_rows: int, number: int, part: int) -> Wor
         common=common[groups],
         groups=groups,
         difficulty=difficulty,
+        shared=scenario.shared,
         num_epochs=scenario.num_epochs,
         seed=(number, part),
     )

@@ -7,9 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mtlib.kinds import KINDS, Kind, TaskKind
 from mtlib.metrics.metric import Metric
-from mtlib.metrics.table import METRICS, check_metric
+from mtlib.metrics.table import METRICS, check_metric, metric_of_class
 from mtlib.runtime.errors import require
 from mtlib.runtime.method_file import MethodFile, run_method_file
 
@@ -83,7 +86,8 @@ class Task:
     file_stem: str = ""
     """In the CS224N layout files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
     metric: str = ""
-    """The metric in tables and in the overall score; "": `accuracy`, or `pearson` for a regression."""
+    """The metric in tables and in the overall score, of one class with its name, such as `f1:legal`; "": `accuracy`, or
+    `pearson` for a regression."""
     metric_file: MethodFile | None = None
     """A user's file whose `METRICS` has the metric; None if it is built in."""
     weight: float = 1.0
@@ -110,11 +114,10 @@ class Task:
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """The built-in metrics, and those that `metric_file` defines."""
-        if self.metric_file is None:
-            return METRICS
-        own: Mapping[str, Metric] = run_method_file(self.metric_file).METRICS
-        return {**METRICS, **own}
+        """The built-in metrics, those that `metric_file` defines, and the task's own if it is of one class."""
+        own = {} if self.metric_file is None else run_method_file(self.metric_file).METRICS
+        of_class = {} if self.is_regression else metric_of_class(self.metric, self.class_names)
+        return {**METRICS, **of_class, **own}
 
     @property
     def metric_entry(self) -> Metric:
@@ -146,6 +149,12 @@ class Task:
     def class_names(self) -> tuple[str, ...]:
         """The names of the labels 0, 1, ...; their numbers where they have no names."""
         return self.labels or tuple(map(str, range(self.num_classes)))
+
+    def class_sizes(self, labels: npt.ArrayLike) -> list[int]:
+        """Returns how many rows have each class, from labels, (rows,), or (rows, num_classes) of several labels."""
+        values = np.asarray(labels)
+        numbers = np.nonzero(values)[1] if self.kind_entry.has_several_labels else values.astype(int)
+        return list(map(int, np.bincount(numbers, minlength=self.num_classes)))
 
     def names_of(self, label: Any) -> str:
         """Returns the name of a row's class, a number;

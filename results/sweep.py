@@ -44,6 +44,7 @@ from results.records.trials import (
     require_trial,
     sweep_tasks,
 )
+from results.stats.class_scores import class_scores_frame
 from results.stats.effects.searched_keys import base_number, searched_keys
 from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.stats.looks import Looks, looks_at
@@ -120,6 +121,24 @@ class Sweep:
         if trial is not None:
             require_trial(trial, [record.trial_id for record in self.records])
         return typed_frame(read_predictions(self.path, task, split, trial=trial, epoch=epoch))
+
+    def class_scores(self, task: str) -> pd.DataFrame:
+        """Returns the scores of each class on dev, of every trial at the epoch of its highest overall dev score.
+
+        Args:
+            task: one of `tasks` with classes.
+
+        Returns:
+            Columns, a row per trial and class: `trial` (string), `epoch` (int64), `class` (string), `precision`,
+            `recall` and `f1` (float64), 0 where they are undefined, and `support` (int64), the dev rows of the class.
+
+        Raises:
+            ValueError: there is no such task, it is a regression, or predictions cannot be read.
+        """
+        require_name(task, self.tasks, "task")
+        epochs = self.plot.best_epoch_scores[0]
+        wanted = [(trial, epochs[trial]) for trial in self.plot.dev_scores(task)]
+        return class_scores_frame(open_folder(self.path), self.tasks[task], wanted)
 
     def ranking(self) -> pd.DataFrame:
         """Returns the configurations, best first.

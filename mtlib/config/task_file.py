@@ -89,7 +89,8 @@ class TaskEntry:
     scored_train_rows: int = 0
     """How many fixed rows of train are scored beside dev each epoch."""
     metric: str = ""
-    """A name of `mtlib.metrics.table`; left out: `accuracy`, or `pearson` for a regression."""
+    """A name of `mtlib.metrics.table`, or of one class `f1:CLASS`, `precision:CLASS` or `recall:CLASS`; left out:
+    `accuracy`, `micro_f1` for several labels, `pearson` for a regression."""
     weight: float = 1.0
     """Weight in the overall score, above 0."""
 

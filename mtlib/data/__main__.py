@@ -18,6 +18,7 @@ from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, t
 from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
 from mtlib.data.tables import Table, check_folder
 from mtlib.metrics.constant_prediction import constant_prediction, constant_values
+from mtlib.metrics.rare_classes import describe_rare_classes
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
@@ -143,6 +144,9 @@ def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
     """Yields the rows of a split: how many, their labels and lengths, and those that are not used."""
     yield f"  {table.split:<6}{counted(len(table.ids), 'row')} {origin}"
     yield f"        {describe_labels(task, table.labels)}"
+    if table.split == "dev" and not task.is_regression:
+        few = describe_rare_classes(task.class_names, task.class_sizes(table.labels), task.metric)
+        yield from [f"        {few}"] if few else []
     yield f"        {describe_lengths(table.texts)}"
     yield from describe_repeats(task, table)
     yield from describe_unused(table.skipped, table.left_out)
@@ -154,13 +158,10 @@ def describe_labels(task: Task, labels: np.ndarray) -> str:
         found = f"labels {labels.min():g} to {labels.max():g}"
         bounds = "{:g} to {:g}".format(*task.label_range)
         return f"{found} (range {bounds}), mean {labels.mean():.3g}, standard deviation {labels.std():.3g}"
-    has_several = task.kind_entry.has_several_labels
-    numbers = np.nonzero(labels)[1] if has_several else labels.astype(int)
-    counts = np.bincount(numbers, minlength=task.num_classes).tolist()
-    named = zip(task.class_names, counts, strict=True)
+    named = zip(task.class_names, task.class_sizes(labels), strict=True)
     parts = [f"{name}: {count:,} ({percent(count / len(labels))})" for name, count in named]
     more = len(parts) - MAX_PRINTED_LABELS
-    none = f"; none: {np.sum(~labels.any(axis=1)):,}" if has_several else ""
+    none = f"; none: {np.sum(~labels.any(axis=1)):,}" if task.kind_entry.has_several_labels else ""
     return f"labels {', '.join(parts[:MAX_PRINTED_LABELS])}{f' and {more} more' if more > 0 else ''}{none}"
 
 

@@ -7,6 +7,10 @@ import numpy.typing as npt
 
 from mtlib.metrics.metric import Floats
 
+CLASS_SCORES = {"f1": (2.0, 1.0, 1.0), "precision": (1.0, 1.0, 0.0), "recall": (1.0, 0.0, 1.0)}
+"""By name a score of one class, a T / (b P + c A): a, b and c, of its right predictions, its predictions and its
+labels."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClassCounts:
@@ -80,44 +84,47 @@ def counted_micro_f1(values: Floats, labels: Floats, counts: Floats | None) -> F
     return divide(2 * found.right.sum(-1), (found.predicted + found.actual).sum(-1))
 
 
-def counted_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
-    """F1 of class 1, (models, resamples)."""
-    found = class_f1(count_classes(values, labels, counts))
-    return found[..., 1] if found.shape[-1] > 1 else np.zeros(found.shape[:-1])
+def counted_class_score(values: Floats, labels: Floats, counts: Floats | None, *, score: str, number: int) -> Floats:
+    """Returns a score of `CLASS_SCORES` of the class with a number, (models, resamples)."""
+    found, (right, predicted, actual) = count_classes(values, labels, counts), CLASS_SCORES[score]
+    scores = divide(right * found.right, predicted * found.predicted + actual * found.actual)
+    return scores[..., number] if number < scores.shape[-1] else np.zeros(scores.shape[:-1])
 
 
-def f1_derivatives(values: Floats, labels: Floats) -> tuple[Floats, ClassCounts]:
-    """Each example's influence on each class's F1, (models, rows, classes), and the counts.
+def class_derivatives(values: Floats, labels: Floats, score: str) -> tuple[Floats, ClassCounts]:
+    """Each example's influence on each class's score S = a T / (b P + c A), (models, rows, classes), and the counts.
 
-    With F = 2 T / (P + A), an example adds to T, P and A of class k: (2 T_k - F (P_k + A_k)) / (P + A).
+    An example adds t, p and q to T, P and A of class k: (a t - S (b p + c q)) / (b P + c A).
     """
-    found = count_classes(values, labels, None)
+    found, (of_right, of_predicted, of_actual) = count_classes(values, labels, None), CLASS_SCORES[score]
     predicted, actual = values, labels
     if labels.ndim == 1:
         one_hot = np.eye(found.right.shape[-1])
         predicted, actual = one_hot[values.astype(np.intp)], one_hot[labels.astype(np.intp)]
-    change = 2 * predicted * actual - class_f1(found) * (predicted + actual)
-    return len(labels) * divide(change, found.predicted + found.actual), found
+    total = of_predicted * found.predicted + of_actual * found.actual
+    own = of_predicted * predicted + of_actual * actual
+    change = of_right * predicted * actual - divide(of_right * found.right, total) * own
+    return len(labels) * divide(change, total), found
 
 
 def macro_f1_influence(values: Floats, labels: Floats) -> Floats:
     """Returns the influence on macro F1, the mean over the classes that occur."""
-    derivatives, found = f1_derivatives(values, labels)
+    derivatives, found = class_derivatives(values, labels, "f1")
     return divide(derivatives.sum(-1), is_present(found).sum(-1))
 
 
 def micro_f1_influence(values: Floats, labels: Floats) -> Floats:
-    """Returns the influence on micro F1, by the formula of `f1_derivatives` for the sums over all labels."""
+    """Returns the influence on micro F1, by the formula of `class_derivatives` for the sums over all labels."""
     found = count_classes(values, labels, None)
     total = (found.predicted + found.actual).sum(-1)  # (models, 1)
     change = 2 * (values * labels).sum(-1) - divide(2 * found.right.sum(-1), total) * (values + labels).sum(-1)
     return len(labels) * divide(change, total)
 
 
-def f1_influence(values: Floats, labels: Floats) -> Floats:
-    """Returns the influence on F1 of class 1."""
-    derivatives, _ = f1_derivatives(values, labels)
-    return derivatives[..., 1] if derivatives.shape[-1] > 1 else np.zeros(values.shape)
+def class_score_influence(values: Floats, labels: Floats, *, score: str, number: int) -> Floats:
+    """Returns the influence on a score of `CLASS_SCORES` of the class with a number."""
+    derivatives, _ = class_derivatives(values, labels, score)
+    return derivatives[..., number] if number < derivatives.shape[-1] else np.zeros(derivatives.shape[:-1])
 
 
 def matthews_parts(found: ClassCounts) -> tuple[Floats, Floats, Floats]:

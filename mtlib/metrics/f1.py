@@ -1,7 +1,7 @@
-"""F1 of scikit-learn, 0 where it is undefined."""
+"""F1, precision and recall of scikit-learn, 0 where they are undefined."""
 
 import numpy as np
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, precision_score, recall_score
 
 from mtlib.metrics.metric import Floats
 
@@ -19,6 +19,10 @@ def micro_f1(labels: Floats, classes: Floats, sample_weight: Floats | None = Non
     return float(f1_score(labels, classes, average="micro", sample_weight=sample_weight, zero_division=0))
 
 
-def positive_f1(labels: Floats, classes: Floats, sample_weight: Floats | None = None) -> float:
-    """F1 of class 1."""
-    return float(f1_score(labels, classes, pos_label=1, sample_weight=sample_weight, zero_division=0))
+def class_score(
+    labels: Floats, classes: Floats, sample_weight: Floats | None = None, *, score: str, number: int
+) -> float:
+    """Returns `f1`, `precision` or `recall` of the class with a number, or of that one of several labels."""
+    averaged = {"labels": [number], "average": "macro"}  # over one class
+    function = {"f1": f1_score, "precision": precision_score, "recall": recall_score}[score]
+    return float(function(labels, classes, sample_weight=sample_weight, zero_division=0, **averaged))

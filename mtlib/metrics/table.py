@@ -4,24 +4,47 @@ Metrics of classes are cross-fitted over all examples together. Correlations and
 fold and averaged, as outputs of the ensembles of different folds differ in scale.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-from mtlib.kinds import Kind
+from mtlib.kinds import KINDS, Kind
 from mtlib.metrics.average_precision import average_precision_influence, counted_average_precision
 from mtlib.metrics.class_counts import (
-    counted_f1,
+    class_score_influence,
+    counted_class_score,
     counted_macro_f1,
     counted_matthews,
     counted_micro_f1,
-    f1_influence,
     macro_f1_influence,
     matthews_influence,
     micro_f1_influence,
 )
 from mtlib.metrics.correlation import counted_pearson, counted_spearman, pearson_influence, spearman_influence
 from mtlib.metrics.means import counted_means, counted_root_errors, mean_influence, root_error_influence
-from mtlib.metrics.metric import Metric
+from mtlib.metrics.metric import Floats, Metric
 from mtlib.runtime.errors import require_name
+from mtlib.runtime.lazy_functions import load_function
+
+CLASS_METRICS = {"f1": "F1", "precision": "precision", "recall": "recall"}
+"""Metrics of one class, `f1:CLASS`, and their titles."""
+
+
+def class_metric(title: str, kinds: tuple[Kind, ...], score: str, number: int) -> Metric:
+    """Returns the metric that is a score of the class with a number."""
+
+    def evaluate(labels: Floats, values: Floats, sample_weight: Floats | None = None) -> float:
+        function = load_function("mtlib.metrics.f1:class_score")  # scikit-learn is loaded when it is first used
+        return float(function(labels, values, sample_weight, score=score, number=number))
+
+    return Metric(
+        title=title,
+        kinds=kinds,
+        reads="class",
+        function=evaluate,
+        counted=partial(counted_class_score, score=score, number=number),
+        influence=partial(class_score_influence, score=score, number=number),
+    )
+
 
 METRICS: dict[str, Metric] = {
     "accuracy": Metric(
@@ -50,14 +73,7 @@ METRICS: dict[str, Metric] = {
         counted=counted_macro_f1,
         influence=macro_f1_influence,
     ),
-    "f1": Metric(
-        title="F1",
-        kinds=("binary",),
-        reads="class",
-        function="mtlib.metrics.f1:positive_f1",
-        counted=counted_f1,
-        influence=f1_influence,
-    ),
+    "f1": class_metric("F1", ("binary",), "f1", 1),
     "matthews": Metric(
         title="Matthews' correlation",
         kinds=("classes", "binary"),
@@ -118,6 +134,22 @@ METRICS: dict[str, Metric] = {
 """By name in tasks and in curves."""
 
 
+def metric_of_class(name: str, class_names: Sequence[str]) -> dict[str, Metric]:
+    """Returns the entry of a metric of one class, such as `f1:legal`, by its name; none for the name of another one.
+
+    Raises:
+        ValueError: there is no such class; the message has the right ones, nearest first.
+    """
+    score, colon, wanted = name.partition(":")
+    if not colon or score not in CLASS_METRICS:
+        return {}
+    require_name(wanted, class_names, f"class of the metric {score}")
+    title = f"{CLASS_METRICS[score]} of {wanted}"
+    return {name: class_metric(title, ("classes", "binary", "multilabel"), score, class_names.index(wanted))}
+
+
 def check_metric(name: str, kind: Kind, metrics: Mapping[str, Metric]) -> None:
     """Raises ValueError with the right names, nearest first, unless the metric suits the kind of task."""
-    require_name(name, [own for own, metric in metrics.items() if kind in metric.kinds], f"metric of a {kind} task")
+    known = [own for own, metric in metrics.items() if kind in metric.kinds]
+    of_class = [] if KINDS[kind].is_regression else [f"{score}:CLASS" for score in CLASS_METRICS]
+    require_name(name, [*known, *of_class], f"metric of a {kind} task")

@@ -98,7 +98,11 @@ class MultiTaskModel(nn.Module):
 
     def logits_of(self, task: str, vectors: Tensor) -> Tensor:
         """Logits (rows, num_logits) from pooled texts (rows, inputs, hidden)."""
-        logits: Tensor = self.heads[task](self.head_inputs(task, vectors))
+        # Heads compute in fp32 under autocast too: bf16 has so few numbers that many texts would get equal scores. They
+        # do so in training as well: its loss is of the logits that dev is scored by, and a head costs little.
+        inputs = [part.float() for part in self.head_inputs(task, vectors)]
+        with torch.autocast(vectors.device.type, enabled=False):
+            logits: Tensor = self.heads[task](tuple(inputs))
         return self.to_unit(task, logits) if task in self.giving_labels else logits
 
     def head_inputs(self, task: str, vectors: Tensor) -> tuple[Tensor, ...]:

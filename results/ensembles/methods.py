@@ -25,11 +25,11 @@ AUTOMATIC, ONE_MODEL = "auto", "one_model"
 """Choosing among all methods; the best model for all tasks together."""
 COMMAND_LINE_METHODS = (AUTOMATIC, ONE_MODEL, *SELECTION_METHODS)
 """Values of `--method`, but for a user's own methods."""
-BASE, FIRST_VALUES = "base", "first_values"
-"""What methods are compared with: the base configuration, or where that was not trained the one of the first values."""
+BASE = "base"
+"""The base configuration, where it was trained: methods are compared with it."""
 TITLES = {
     BASE: "base configuration",
-    FIRST_VALUES: "configuration of the first values",
+    "first_values": "first value of each key",  # of selections that were made before
     ONE_MODEL: "one model for all tasks",
     **{name: method.title for name, method in SELECTION_METHODS.items()},
     AUTOMATIC: "choosing among them",

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
-from sklearn.metrics import precision_recall_fscore_support
 from statsmodels.stats.proportion import proportion_confint
 
 from mtlib.tasks import Task
 from results.figures.draw import Panel, Trace, axis, figure_of, heatmap, series
+from results.stats.class_scores import scores_by_class
 from results.stats.resampling import CONFIDENCE, Floats
 
 NUM_BINS = 10
@@ -56,10 +56,8 @@ def prediction_figures(models: Sequence[Predicted]) -> list[go.Figure]:
     task = models[0].task
     if task.is_regression:
         return [scatter_plot(models)]
-    return [
-        label_scores(models) if task.kind_entry.has_several_labels else confusion_matrix(models),
-        reliability(models),
-    ]
+    matrix = [] if task.kind_entry.has_several_labels else [confusion_matrix(models)]
+    return [*matrix, class_scores(models), reliability(models)]
 
 
 def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
@@ -95,26 +93,25 @@ def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
     )
 
 
-def label_scores(models: Sequence[Predicted]) -> go.Figure:
-    """Precision, recall and F1 of each of several labels."""
+def class_scores(models: Sequence[Predicted]) -> go.Figure:
+    """Precision, recall and F1 of each class, or of each of several labels."""
     task, panels = models[0].task, []
-    columns = ["precision", "recall", "F1"]
+    columns, one = ["precision", "recall", "F1"], "label" if models[0].task.kind_entry.has_several_labels else "class"
     for model in models:
-        measured = precision_recall_fscore_support(model.labels, model.predictions, zero_division=0)
-        *scores, counts = (own.tolist() for own in measured)
-        rows = [list(row) for row in zip(*scores, strict=True)]
-        names = [f"{name} ({count})" for name, count in zip(task.class_names, counts, strict=True)]
+        measured = scores_by_class(task, model.labels, model.predictions)
+        rows = measured[:, :3].tolist()
+        names = [f"{name} ({count:.0f})" for name, count in zip(task.class_names, measured[:, 3], strict=True)]
         texts = [
             [f"{name}: {column} {value:.3f}" for column, value in zip(columns, row, strict=True)]
             for name, row in zip(names, rows, strict=True)
         ]
         cells = [[f"{value:.2f}" for value in row] for row in rows]
         grid = heatmap(columns, names, rows, cells, texts)
-        panels.append(Panel(model.name, axis("", categories=columns), axis("label", categories=names), [grid]))
+        panels.append(Panel(model.name, axis("", categories=columns), axis(one, categories=names), [grid]))
     return figure_of(
         name=f"labels-{task.name}",
-        title=f"{task.title}: scores of each label",
-        caption="Numbers of dev examples that have the label are in brackets.",
+        title=f"{task.title}: scores of each {one}",
+        caption=f"Numbers of dev examples that have the {one} are in brackets.",
         panels=panels,
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mtlib.metrics.rare_classes import describe_rare_classes
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import Task
@@ -63,7 +64,7 @@ def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> boo
 
 
 def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
-    """Dev sets whose scores say little: of few rows, or with one label for all of them.
+    """Dev sets whose scores say little: of few rows, of few rows of a class, or with one label for all of them.
 
     Finished trials have scored the same rows, so one of them is read.
     """
@@ -72,6 +73,10 @@ def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
             if len(labels) < FEWEST_DEV_ROWS:
                 what = f"{task.title} has {counted(len(labels), 'dev row')}: its score is hardly more than chance"
                 yield Finding(level="warning", what=what, advice=f"give {name} more dev rows, or a low weight")
+            elif not task.is_regression:
+                few = describe_rare_classes(task.class_names, task.class_sizes(labels), task.metric)
+                if few:
+                    yield Finding(level="note", what=f"{task.title}, {few}", advice=f"give {name} more of them")
             if len(labels) > 1 and len(np.unique(labels, axis=0)) == 1:
                 what = f"All dev rows of {task.title} have the same label: its score shows nothing learned"
                 yield Finding(level="warning", what=what, advice=f"give {name} dev rows with other labels too")

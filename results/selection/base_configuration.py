@@ -1,42 +1,24 @@
-"""Finds the base configuration, which others are compared with, among the trials of sweeps.
-
-Where it was not trained, a grid has the configuration of the first values in its place, as in the effects of its keys.
-"""
+"""Finds the base configuration, which selection methods are compared with, among the trials of sweeps."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location
-from results.ensembles.methods import BASE, FIRST_VALUES
 from results.records.files import folder_name
 from results.records.tables import read_trials
-from results.records.trials import COMPLETED, read_sweep
-from results.stats.effects.searched_keys import first_number, searched_keys
+from results.records.trials import read_sweep
 
 ConfigurationKey = tuple[str, int]
 """Folder or URI of a sweep, and the number of a configuration in it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaseConfiguration:
-    """What selection methods are compared with."""
-
-    name: str = BASE
-    """`BASE`, or `FIRST_VALUES`."""
-    places: frozenset[ConfigurationKey] = frozenset()
-    """Where it was trained; empty where no trial has it, as in a random search."""
-
-
-NO_BASE = BaseConfiguration()
-
 SEED_FIELDS = {"seed": 0, "replicate": 0}
 """Fields in which trainings of one configuration differ."""
 
 
-def find_base(sweeps: Sequence[Location], trial: str | None = None) -> BaseConfiguration:
+def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset[ConfigurationKey]:
     """Finds the trials of sweeps that have the base configuration.
 
     Args:
@@ -45,15 +27,14 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> BaseConfi
             None for the base that `sweep.json` of the first sweep records.
 
     Returns:
-        It, or where no trial has it the configuration of the first values, if the first sweep is a grid.
+        Where it was trained; empty where no trial has it.
 
     Raises:
         ValueError: no sweep has that name, the sweep has no such trial, or it has failed.
     """
     if trial is None:
         base = read_sweep(sweeps[0]).get("base")
-        places = frozenset() if base is None else find_alike(sweeps, json.dumps(base))
-        return BaseConfiguration(places=places) if places else find_first_values(sweeps)
+        return frozenset() if base is None else find_alike(sweeps, json.dumps(base))
     name, _, own = trial.rpartition("/")
     by_name = {folder_name(sweep): sweep for sweep in reversed(sweeps)}
     if name:
@@ -63,20 +44,7 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> BaseConfi
     known = {**{f"{record.number:04d}": record for record in reversed(records.values())}, **records}
     require_name(own, known if own in known else records, f"trial of {sweep} for --base")
     require(known[own].status != "failed", "--base must name a trial that has not failed", trial)
-    places = find_alike(sweeps, known[own].config)
-    return BaseConfiguration(places=places | {(str(sweep), known[own].number)})
-
-
-def find_first_values(sweeps: Sequence[Location]) -> BaseConfiguration:
-    """Returns the configuration with the first value of each key of a grid, or the base's where that was trained."""
-    info, records = read_sweep(sweeps[0]), [one for one in read_trials(sweeps[0]) if one.status in COMPLETED]
-    try:
-        keys = searched_keys(info, records) if info.get("search") == "grid" else None
-    except ValueError:  # what was searched is not recorded
-        keys = None
-    number = None if keys is None else first_number({key.name: key.base for key in keys}, keys, records)
-    config = next((one.config for one in records if one.number == number), None)
-    return NO_BASE if config is None else BaseConfiguration(name=FIRST_VALUES, places=find_alike(sweeps, config))
+    return find_alike(sweeps, known[own].config) | {(str(sweep), known[own].number)}
 
 
 def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[ConfigurationKey]:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, fold, table_lines
 from mtlib.tasks import Task, title_of
-from results.ensembles.methods import BASE, FIRST_VALUES, ONE_MODEL, SINGLE, TITLES, title_of_method
+from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, title_of_method
 from results.records.files import folder_name
-from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
+from results.records.selection import HeldOutScores, Selection, TaskSelection
 from results.stats.groups import are_usable
 from results.stats.texts import error_text
 
@@ -100,7 +100,9 @@ def methods_table(task: Task, chosen: TaskSelection) -> PrintedTable:
             f"{task.value_of(score.in_sample):.3f}",
             f"{task.value_of(score.cross_fitted):.3f} {error_text(score.standard_error)}",
             task.bounds_text(score.interval),
-            "" if score.name == SINGLE else f"{task.value_of(score.lead):+.3f}{'' if score.is_significant else '*'}",
+            ""
+            if score.name == SINGLE
+            else f"{task.value_of(score.lead):+.3f}{'' if score.is_significant else ' n.s.'}",
         ]
         for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else []))
     ]
@@ -119,14 +121,15 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
     yield f"Expect {expected} of these trained models on new text of this kind."
     yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
     yield from error_sentences(task, chosen)
-    others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
-    base, best = find_base_score(chosen), next(one for one in chosen.methods if one.name == chosen.method)
+    leads = [] if chosen.method == SINGLE else [("picking one model by dev", score.lead, score.lead_interval)]
+    base = next((one for one in chosen.methods if one.name == BASE), None)
+    best = next(one for one in chosen.methods if one.name == chosen.method)
     if base is not None and (base.num_models, base.in_sample) == (best.num_models, best.in_sample):
-        yield f"It is the best one of the {TITLES[base.name]}."
+        yield "It is the best one of the base configuration."
     elif base is not None and score.base_lead is not None:
-        others.append((f"the best one of the {TITLES[base.name]}", score.base_lead, score.base_lead_interval))
-    if others:
-        yield f"Compared with these trained models, it {compare_with(task, others)}."
+        leads.append(("the base configuration's best one", score.base_lead, score.base_lead_interval))
+    if leads:
+        yield f"That is {' and '.join(lead_text(task, *own) for own in leads)}."
 
 
 def one_model_sentences(selection: Selection) -> list[str]:
@@ -156,20 +159,13 @@ def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:
     yield f"On average it is {error:.3f} off the label{beside} (mean absolute error; labels are {low:g} to {high:g})."
 
 
-def find_base_score(chosen: TaskSelection) -> MethodScore | None:
-    """Returns the scores of the base configuration, or of the one of the first values; None where there is neither."""
-    return next((score for score in chosen.methods if score.name in (BASE, FIRST_VALUES)), None)
-
-
-def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
-    """Returns how a score compares with others, each given by title,
-    difference and the 95 % interval of the difference."""
-    names: dict[str, list[str]] = {}
-    for what, lead, (low, high) in others:
-        relation = f"is {'better' if lead > 0 else 'worse'} than"
-        relation = "is not significantly different from" if low <= 0 <= high else relation
-        names.setdefault(relation, []).append(f"{what} ({task.value_of(lead):+.3f})")
-    return " and ".join(f"{relation} {' and '.join(found)}" for relation, found in names.items())
+def lead_text(task: Task, what: str, lead: float, interval: Sequence[float]) -> str:
+    """Returns how far a score is above another one, with the 95 % interval of the difference: `+.040 over picking one
+    model by dev (-.004 to +.084: not significant)`."""
+    value, *bounds = (task.value_of(own) for own in (lead, *interval))
+    shown, low, high = (f"{own:+.3f}".replace("0.", ".", 1) for own in (value, *sorted(bounds)))
+    is_open = ": not significant" if min(interval) <= 0 <= max(interval) else ""
+    return f"{shown} over {what} ({low} to {high}{is_open})"
 
 
 def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
@@ -186,7 +182,10 @@ def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
 def selection_legend(selection: Selection) -> Iterator[str]:
     """Yields what the columns mean, and what they leave out."""
     tasks = selection.tasks.values()
-    rule = "the simplest method within one standard error (of the difference) of the best"
+    rule = (
+        "the simplest method within one standard error (of the difference) of the best, or the best single model where "
+        "choosing among them is not above it"
+    )
     if all(chosen.automatic is None for chosen in tasks):
         rule = "by the method that was requested"
     times = "once" if selection.num_repeats == 1 else f"{selection.num_repeats} times"
@@ -196,20 +195,12 @@ def selection_legend(selection: Selection) -> Iterator[str]:
         f"({selection.num_folds} folds, {times}); ± its standard error."
     )
     yield (
-        "over single: cross-fitted, minus that of the best single model; * not significant: the 95 % interval, which "
-        "holds for all methods at once, contains 0."
+        "over single: cross-fitted, minus that of the best single model; n.s., not significant: the 95 % interval, "
+        "which holds for all methods at once, contains 0."
     )
-    bases = {base.name for base in map(find_base_score, tasks) if base is not None}
-    if not bases:
-        yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."
-    elif FIRST_VALUES in bases:
-        yield (
-            "The base configuration was not trained: comparisons are with the configuration of the first values, or of "
-            "the base value of a key where that was trained; --base TRIAL names another one."
-        )
     yield f"<: what was chosen, {rule}."
     if any(chosen.automatic is not None for chosen in tasks):
-        yield "choosing among them: the method is chosen without the fold, too; this is the expected score."
+        yield "choosing among them: that choice is made without the fold, too; this is the expected score."
     if any(score.name == ONE_MODEL for chosen in tasks for score in chosen.methods):
         yield "one model for all tasks: the one with the best overall dev score."
     yield from shared_text_sentences(selection)

@@ -1,6 +1,10 @@
-"""Chooses a task's ensemble from its pool: cross-fits every selection method, takes the simplest of the best."""
+"""Chooses a task's ensemble from its pool: cross-fits every selection method, takes the simplest of the best.
+
+The best single model is taken where choosing among the methods, cross-fitted, is not above it.
+"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,10 +12,11 @@ from mtlib.runtime.errors import require
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
-from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SELECTION_METHODS, methods_for
+from results.ensembles.folds import iter_folds
+from results.ensembles.methods import AUTOMATIC, BASE, ONE_MODEL, SELECTION_METHODS, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, SelectionMethod, Settings
 from results.records.selection import Member, TaskSelection
-from results.selection.base_configuration import NO_BASE, BaseConfiguration
+from results.selection.base_configuration import ConfigurationKey
 from results.selection.cross_fitting import CrossFitted, cross_fit, example_error
 from results.selection.method_scores import method_scores
 from results.selection.shared_model import SharedModel
@@ -42,6 +47,29 @@ def one_standard_error_rule(fitted: Mapping[str, CrossFitted]) -> str:
     raise AssertionError("the best one is no worse than itself")
 
 
+def is_above(found: CrossFitted, single: CrossFitted) -> bool:
+    """Returns whether a score is above the best single model's to the three digits that are shown."""
+    return round(found.score - single.score, 3) > 0
+
+
+def unless_single(choosing: CrossFitted, single: CrossFitted) -> CrossFitted:
+    """Returns choosing among methods, cross-fitted, where the best single model is taken if choosing is not above it.
+
+    The scores of the other folds of the repeat decide for each fold. The ensembles behind them were chosen by its rows
+    too, which is far cheaper than choosing a third time without each fold, and was not seen to bias the score
+    (docs/measurements/statistics.md).
+
+    Args:
+        choosing, single: on the same examples and folds.
+    """
+    values = choosing.values.copy()
+    for repeat, folds in enumerate(choosing.folds):
+        for outside, inside in iter_folds(folds):
+            if not is_above(*(one.only(repeat, outside) for one in (choosing, single))):
+                values[repeat, inside] = single.values[repeat, inside]
+    return replace(choosing, values=values)
+
+
 def select_ensemble(
     pool: Pool,
     settings: Settings,
@@ -50,7 +78,7 @@ def select_ensemble(
     table: Mapping[str, SelectionMethod] = SELECTION_METHODS,
     num_repeats: int = 1,
     shared_model: SharedModel | None = None,
-    base: BaseConfiguration = NO_BASE,
+    base: frozenset[ConfigurationKey] = frozenset(),
 ) -> TaskSelection:
     """Chooses a task's ensemble.
 
@@ -61,7 +89,7 @@ def select_ensemble(
         table: the selection methods, the simplest first.
         num_repeats: of cross-fitting, with other folds each time.
         shared_model: the best model for all tasks together, whose scores are listed too.
-        base: the base configuration; its scores are listed too.
+        base: where the base configuration was trained; its scores are listed too.
 
     Raises:
         ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
@@ -71,10 +99,10 @@ def select_ensemble(
     distinct = without_copies(pool)
     kept = with_weights(distinct)
     fitted, chosen = dict[str, CrossFitted](), dict[str, tuple[Pool, Ensemble]]()
-    of_base = pool.only([place for place, one in enumerate(pool.candidates) if (one.sweep, one.number) in base.places])
+    of_base = pool.only([place for place, one in enumerate(pool.candidates) if (one.sweep, one.number) in base])
     if of_base.candidates:
-        fitted[base.name] = cross_fit(of_base, choose_single, settings, rows, num_repeats=num_repeats)
-        chosen[base.name] = of_base, choose_single(of_base, rows, settings)
+        fitted[BASE] = cross_fit(of_base, choose_single, settings, rows, num_repeats=num_repeats)
+        chosen[BASE] = of_base, choose_single(of_base, rows, settings)
     if shared_model is not None:
         fitted[ONE_MODEL] = shared_model.fitted[pool.task.name]
         chosen[ONE_MODEL] = pool, equal_ensemble(np.array([pool.candidates.index(shared_model.candidate)]))
@@ -83,7 +111,10 @@ def select_ensemble(
         chosen[name] = kept, choose(kept, rows, settings)
     if method == AUTOMATIC:
         method = one_standard_error_rule({name: fitted[name] for name in methods})
-        fitted[AUTOMATIC] = cross_fit(distinct, automatic_method(methods), settings, rows, num_repeats=num_repeats)
+        choosing = cross_fit(distinct, automatic_method(methods), settings, rows, num_repeats=num_repeats)
+        fitted[AUTOMATIC] = unless_single(choosing, fitted[SINGLE])
+        if not is_above(fitted[AUTOMATIC], fitted[SINGLE]):
+            method = SINGLE
         chosen[AUTOMATIC] = chosen[method]
     in_sample = {
         name: score_rows(own, ensemble_outputs(own, found, rows), rows) for name, (own, found) in chosen.items()
@@ -91,7 +122,7 @@ def select_ensemble(
     if shared_model is not None:
         in_sample[ONE_MODEL] = shared_model.in_sample[pool.task.name]  # by which it was chosen, to the last digit
     num_models = {name: len(found.members) for name, (_, found) in chosen.items()}
-    base_name = base.name if of_base.candidates else None
+    base_name = BASE if of_base.candidates else None
     scores = method_scores(fitted, in_sample, num_models, base=base_name, seed=settings.seed)
     automatic = scores.pop(AUTOMATIC, None)
     sizes = None if pool.text_groups is None else np.unique(pool.text_groups, return_counts=True)[1]

@@ -41,6 +41,22 @@ def test_a_metric_that_does_not_suit_the_task_and_a_weight_of_0_are_refused() ->
         dataclasses.replace(TASKS["qqp"], weight=0)
 
 
+def test_a_metric_may_be_of_one_class() -> None:
+    task = dataclasses.replace(TASKS["qqp"], labels=("different", "same"), metric="f1:different")
+    assert task.metric_entry.title == "F1 of different"
+    assert dataclasses.replace(TASKS["sst"], metric="recall:4").metric_entry.title == "recall of 4"
+    with pytest.raises(ValueError, match=r"did you mean 'different'\? known: different, same$"):
+        dataclasses.replace(task, metric="f1:diferent")
+    with pytest.raises(ValueError, match=r"metric of a regression task 'f1:5'; known: pearson, rmse, spearman$"):
+        dataclasses.replace(TASKS["sts"], metric="f1:5")
+
+
+def test_rows_of_each_class_are_counted() -> None:
+    assert TASKS["sst"].class_sizes([4.0, 1, 1]) == [0, 2, 0, 0, 1]
+    several = dataclasses.replace(TASKS["sst"], kind="multilabel", metric="")
+    assert several.class_sizes([[1, 0, 0, 0, 1], [0, 0, 0, 0, 1]]) == [1, 0, 0, 0, 2]
+
+
 def test_dev_rows_that_are_a_share_of_train_have_its_paths() -> None:
     drawn, own = TaskFiles(train="a.csv", dev=0.25), TaskFiles(train="a.csv", dev=("b.csv", "c.csv"))
     assert [files.dev_share for files in (drawn, own)] == [0.25, 0]

@@ -72,7 +72,7 @@ def test_written_selection_matches_a_selection_from_the_files(sweep: Path, capsy
 def test_methods_are_compared_with_the_named_base_trial(sweep: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, "--method", "single", "--base", "0000-r0")
     assert sum(line.startswith(f"{TITLES['base']}  ") for line in lines) == len(TASKS)
-    assert "better than the best one of the base configuration" in " ".join(lines)
+    assert "over the base configuration's best one" in " ".join(lines)
     assert not any("--base TRIAL" in line for line in lines)
     for chosen in read_selection(sweep).tasks.values():
         assert chosen.methods[0].name == "base"

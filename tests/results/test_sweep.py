@@ -116,6 +116,26 @@ def test_predictions_of_unknown_tasks_splits_and_trials_are_refused(sweep_folder
     assert "got int" in one_line_error(read, "sst", "dev", trial=1)  # type: ignore[arg-type]
 
 
+def test_scores_of_classes_are_those_of_scikit_learn_at_the_best_epoch(sweep_folder: Path) -> None:
+    sweep = load_sweep(sweep_folder)
+    frame = sweep.class_scores("sst")
+    types = {name: str(kind) for name, kind in frame.dtypes.items()}
+    assert types == {
+        **{"trial": "string", "epoch": "int64", "class": "string"},
+        **{"precision": "float64", "recall": "float64", "f1": "float64", "support": "int64"},
+    }
+    assert len(frame) == 3 * 5
+    own = frame[frame["trial"] == "0001-r0"]
+    predictions = sweep.predictions("sst", "dev", trial="0001-r0", epoch=int(own["epoch"].iloc[0]))
+    predicted = np.stack(predictions["logits"].tolist()).argmax(axis=1)
+    wanted = reference.precision_recall_fscore_support(predictions["label"], predicted, labels=range(5))
+    np.testing.assert_allclose(own[["precision", "recall", "f1", "support"]].to_numpy().T, np.stack(wanted))
+    with pytest.raises(ValueError, match=r"must be of a task with classes.* got sts, a regression"):
+        sweep.class_scores("sts")
+    with pytest.raises(ValueError, match="unknown task"):
+        sweep.class_scores("ssst")
+
+
 def test_ranking_has_typed_columns(sweep_folder: Path) -> None:
     ranking = load_sweep(sweep_folder).ranking()
     scores = [name for name in ranking if str(name).split("_")[0] in (*TASKS, "overall")]
@@ -364,15 +384,17 @@ def test_search_with_too_few_finished_trials_names_the_best_one_first(tmp_path: 
 
 FIRST = {"sst": "macro_f1", "qqp": "average_precision", "sts": "rmse"}
 SECOND = {"sst": "matthews", "qqp": "f1", "sts": "spearman"}
+THIRD = {"sst": "f1:2"}
 KIND_TASKS = {"classes": "sst", "binary": "qqp", "regression": "sts"}
 REFERENCES = ("accuracy", "macro_f1", "f1", "matthews", "average_precision", "pearson", "spearman", "rmse")
 PAIRS = [(KIND_TASKS[kind], name) for name in REFERENCES for kind in METRICS[name].kinds if kind in KIND_TASKS]
+PAIRS += [("sst", "f1:3"), ("qqp", "precision:0"), ("sst", "recall:1")]
 """Metrics of several labels are tested in `tests/mtlib/metrics`; no built-in task has several labels."""
 
 each_metric = pytest.mark.parametrize(("task", "metric"), PAIRS)
 
 
-@pytest.fixture(params=[FIRST, SECOND], ids=["first", "second"])
+@pytest.fixture(params=[FIRST, SECOND, THIRD], ids=["first", "second", "of one class"])
 def sweep(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three trials, the last one the best, of tasks with these metrics."""
     for task, metric in request.param.items():
@@ -386,6 +408,10 @@ def value_by_reference(metric: str, labels: Floats, outputs: Floats, predictions
         "accuracy": lambda: (predictions == labels).mean(),
         "macro_f1": lambda: reference.f1_score(labels, predictions, average="macro"),
         "f1": lambda: reference.f1_score(labels, predictions),
+        "f1:2": lambda: reference.f1_score(labels == 2, predictions == 2),
+        "f1:3": lambda: reference.f1_score(labels == 3, predictions == 3),
+        "precision:0": lambda: reference.precision_score(labels == 0, predictions == 0),
+        "recall:1": lambda: reference.recall_score(labels == 1, predictions == 1),
         "matthews": lambda: reference.matthews_corrcoef(labels, predictions),
         "average_precision": lambda: reference.average_precision_score(labels, outputs[:, 0]),
         "pearson": lambda: stats.pearsonr(labels, outputs[:, 0]).statistic,
@@ -402,7 +428,7 @@ def test_sums_and_additions_are_scored_as_the_mean_of_outputs(task: str, metric:
     margins, pair = pool.margins(np.arange(4), rows), equal_ensemble(np.array([0, 2]))
     mean = ensemble_outputs(pool, pair, rows)
     wanted = value_by_reference(metric, pool.labels[rows], mean, predictions_of(pool.task, mean))
-    wanted = METRICS[metric].score_of(wanted)
+    wanted = pool.task.metric_entry.score_of(wanted)
     assert score_rows(pool, mean, rows) == pytest.approx(wanted)
     assert sum_scores(pool, margins[[0]] + margins[[2]], rows, 2)[0] == pytest.approx(wanted, abs=1e-6)
     assert addition_scorer(pool, margins, rows)(margins[0], 2)[2] == pytest.approx(wanted, abs=1e-6)
@@ -414,7 +440,7 @@ def test_cross_fitted_scores_are_those_of_folds_or_of_all_examples_together(task
     pool = build_pool(replace(TASKS[task], metric=metric), rows=120)
     settings = Settings(num_folds=4)
     found = cross_fit(pool, methods_for()["single"], settings, np.arange(120))
-    outputs, is_whole = np.empty((120, pool.outputs[0].shape[1])), not METRICS[metric].is_scored_by_fold
+    outputs, is_whole = np.empty((120, pool.outputs[0].shape[1])), not pool.task.metric_entry.is_scored_by_fold
     parts = [np.flatnonzero(found.folds[0] == fold) for fold in range(4)]
     for inside in parts:
         best = best_candidates(pool, np.setdiff1d(np.arange(120), inside))[0]
@@ -422,7 +448,7 @@ def test_cross_fitted_scores_are_those_of_folds_or_of_all_examples_together(task
     predictions = predictions_of(pool.task, outputs)
     scored = [np.arange(120)] if is_whole else parts
     values = [value_by_reference(metric, pool.labels[own], outputs[own], predictions[own]) for own in scored]
-    wanted = METRICS[metric].score_of(float(np.average(values, weights=[len(own) for own in scored])))
+    wanted = pool.task.metric_entry.score_of(float(np.average(values, weights=[len(own) for own in scored])))
     assert found.score == pytest.approx(wanted, abs=1e-6)
 
 

@@ -66,6 +66,7 @@ tone (Tone): classes of 3, metric accuracy, weight 1
         unusable: 1 row: tone-train.jsonl:3: text is blank
   dev   2 rows of tone-dev.jsonl
         labels negative: 0 (0 %), neutral: 1 (50 %), positive: 1 (50 %)
+        classes negative: 0, neutral: 1, positive: 1 dev rows; one error moves its F1 by 1
         0 texts in several rows
         1 row (50.0 %) has the text of a train row
         always positive, the most frequent label of train: accuracy 0.500, macro F1 0.333

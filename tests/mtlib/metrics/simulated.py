@@ -2,13 +2,17 @@
 
 import numpy as np
 
-from mtlib.metrics.metric import Floats
-from mtlib.metrics.table import METRICS
+from mtlib.metrics.metric import Floats, Metric
+from mtlib.metrics.table import METRICS, metric_of_class
 
 NUM_LABELS = 3
+CLASS_NAMES = ("legal", "sales", "other")
+ALL_METRICS: dict[str, Metric] = {**METRICS}
+for one in ("f1:legal", "precision:other", "recall:sales"):
+    ALL_METRICS |= metric_of_class(one, CLASS_NAMES)
 CASES = tuple(
     (name, has_several)
-    for name, metric in METRICS.items()
+    for name, metric in ALL_METRICS.items()
     for has_several in (False, True)
     if (metric.kinds != ("multilabel",) if not has_several else "multilabel" in metric.kinds)
 )
@@ -22,7 +26,7 @@ def draw(
 
     Of several labels both have a further dimension.
     """
-    stream, metric = np.random.default_rng(seed), METRICS[name]
+    stream, metric = np.random.default_rng(seed), ALL_METRICS[name]
     if several:
         known = (stream.random((num_rows, NUM_LABELS)) < [0.2, 0.3, 0.6]).astype(np.float64)
         shown = np.round(known + stream.normal(0, 1, (num_models, num_rows, NUM_LABELS)), 1)

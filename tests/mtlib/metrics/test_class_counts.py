@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mtlib.metrics.class_counts import count_classes, counted_f1, counted_macro_f1, counted_matthews
+from mtlib.metrics.class_counts import count_classes, counted_class_score, counted_macro_f1, counted_matthews
 from mtlib.metrics.f1 import macro_f1
 
 LABELS = np.array([0.0, 0, 1, 1, 2])
@@ -18,14 +18,14 @@ def test_right_predicted_and_actual_are_counted_for_each_class() -> None:
 
 
 def test_f1_of_classes_by_hand() -> None:
-    assert counted_f1(VALUES, LABELS, None)[:, 0].tolist() == [2 * 2 / 6, 0]
+    assert counted_class_score(VALUES, LABELS, None, score="f1", number=1)[:, 0].tolist() == [2 * 2 / 6, 0]
     np.testing.assert_allclose(counted_macro_f1(VALUES, LABELS, None)[0], (2 / 3 + 4 / 6 + 0) / 3)
 
 
 def test_a_class_that_a_resample_lacks_does_not_count() -> None:
     counts = np.array([[1.0, 0, 1, 1, 0]])
     assert counted_macro_f1(VALUES[:1], LABELS, counts).tolist() == [[1]]
-    assert counted_f1(np.zeros((1, 3)), np.zeros(3), None).tolist() == [[0]]
+    assert counted_class_score(np.zeros((1, 3)), np.zeros(3), None, score="f1", number=1).tolist() == [[0]]
 
 
 def test_each_of_several_labels_is_counted_by_itself() -> None:

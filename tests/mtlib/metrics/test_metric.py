@@ -7,7 +7,7 @@ import pytest
 
 from mtlib.metrics.metric import read_logits
 from mtlib.metrics.table import METRICS
-from tests.mtlib.metrics.simulated import CASES, draw
+from tests.mtlib.metrics.simulated import ALL_METRICS, CASES, draw
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from tests.mtlib.metrics.simulated import CASES, draw
 def test_a_function_alone_gives_the_same_scores_and_influences(name: str, several: bool) -> None:
     values, labels = draw(name, 60, several=several, num_models=1)
     counts = np.random.default_rng(0).multinomial(60, np.full(60, 1 / 60), size=2).astype(np.float64)
-    metric, plain = METRICS[name], replace(METRICS[name], counted=None, influence=None)
+    metric, plain = ALL_METRICS[name], replace(ALL_METRICS[name], counted=None, influence=None)
     np.testing.assert_allclose(plain.scores(values, labels), metric.scores(values, labels), rtol=1e-12)
     np.testing.assert_allclose(plain.scores(values, labels, counts), metric.scores(values, labels, counts), rtol=1e-9)
     found, wanted = plain.influences(values, labels), metric.influences(values, labels)

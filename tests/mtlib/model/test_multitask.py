@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast, XLNetTokenizer
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs, make_batch
-from mtlib.data.token_cache import Corpus
+from mtlib.data.token_cache import SIDES, Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.heads import compare_texts
 from mtlib.model.multitask import MultiTaskModel, pooled
@@ -47,6 +47,25 @@ def prepared(
     task, encoding = request.param.split()
     config = tiny_config.override({f"tasks.{task}.encoding": encoding})
     return model_with_large_weights(config, tiny_encoder), batch_of(config, tiny_corpus, task)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("head", ["linear", "hidden layer", "cosine"])
+def test_under_bf16_a_head_computes_in_fp32(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, head: str
+) -> None:
+    """Otherwise hundreds of texts share few scores, and ranks and thresholds meet ties."""
+    settings: dict[str, dict[str, Any]] = {
+        "linear": {"tasks.sts.encoding": "cross"},
+        "hidden layer": {"tasks.sts.encoding": "cross", "tasks.sts.hidden_units": 8},
+        "cosine": {"tasks.sts.encoding": "bi", "tasks.sts.head": "cosine"},
+    }
+    model = model_with_large_weights(config := tiny_config.override(settings[head]), tiny_encoder)
+    vectors = torch.randn(300, len(SIDES[config.tasks["sts"].encoding]), 32, generator=torch.Generator().manual_seed(1))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model.logits_of("sts", vectors.bfloat16())
+    assert torch.equal(logits, model.logits_of("sts", vectors.bfloat16().float()))  # without autocast
+    assert len(torch.unique(logits)) == 300
 
 
 def states_of(model: MultiTaskModel, inputs: Inputs) -> tuple[Tensor, ...]:

@@ -15,9 +15,9 @@ from results.figures.predictions import (
     MAX_POINTS,
     NUM_BINS,
     Predicted,
+    class_scores,
     confusion_matrix,
     drawn_rows,
-    label_scores,
     prediction_figures,
     reliability,
     scatter_plot,
@@ -73,13 +73,22 @@ def test_confusion_has_labels_down_and_predictions_across_with_their_numbers() -
     assert heatmap["hovertext"][0][2] == "labelled sad, predicted glad<br>1 examples, 33.3% of those labelled sad"
 
 
+def test_scores_of_classes_have_the_rows_of_each_class_beside_them() -> None:
+    model = predicted(NAMED, [0, 0, 2, 2], [0, 2, 2, 2])
+    (panel,) = panels_of(class_scores([model]))
+    (heatmap,) = panel.traces
+    assert heatmap["x"] == ["precision", "recall", "F1"]
+    assert heatmap["y"] == ["sad (2)", "calm (0)", "glad (2)"]
+    np.testing.assert_allclose(heatmap["z"], [[1.0, 0.5, 2 / 3], [0.0, 0.0, 0.0], [2 / 3, 1.0, 0.8]])
+
+
 def test_each_task_has_its_figures_with_a_panel_for_each_model() -> None:
     figures = {
         task: prediction_figures([predicted(TASKS[task], [1], [0], name=name) for name in ("best", "ensemble")])
         for task in ("sst", "sts")
     }
     names = {task: [figure.layout.meta["name"] for figure in own] for task, own in figures.items()}
-    assert names == {"sst": ["confusion-sst", "reliability-sst"], "sts": ["scatter-sts"]}
+    assert names == {"sst": ["confusion-sst", "labels-sst", "reliability-sst"], "sts": ["scatter-sts"]}
     for figure in (figures["sst"][0], figures["sts"][0]):
         assert [panel.title for panel in panels_of(figure)] == ["best", "ensemble"]
 
@@ -143,7 +152,7 @@ def test_scores_of_several_labels_are_those_of_scikit_learn() -> None:
     model = Predicted(
         name="m", task=task, ids=ids, labels=labels, predictions=np.where(probs > 0.5, 1.0, 0.0), probs=probs
     )
-    (trace,) = panel_of(label_scores([model])).traces
+    (trace,) = panel_of(class_scores([model])).traces
     expected = metrics.precision_recall_fscore_support(labels, probs > 0.5)
     np.testing.assert_allclose(trace["z"], np.transpose(expected[:3]))
     assert len(prediction_figures([model])) == 2

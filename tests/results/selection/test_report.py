@@ -106,9 +106,9 @@ def test_table_has_a_row_for_every_method_and_marks_the_selected_one() -> None:
     assert rows == [
         "best single model 1 0.530 0.520 ±.021 0.512 to 0.588",
         "mean of the best k < 2 0.560 0.550 ±.021 0.512 to 0.588 +0.030",
-        "weighted mean 2 0.560 0.550 ±.021 0.512 to 0.588 -0.004*",
-        "greedy, with replacement 2 0.560 0.550 ±.021 0.512 to 0.588 -0.004*",
-        "choosing among them 2 0.560 0.541 ±.023 0.512 to 0.588 +0.021*",
+        "weighted mean 2 0.560 0.550 ±.021 0.512 to 0.588 -0.004 n.s.",
+        "greedy, with replacement 2 0.560 0.550 ±.021 0.512 to 0.588 -0.004 n.s.",
+        "choosing among them 2 0.560 0.541 ±.023 0.512 to 0.588 +0.021 n.s.",
     ]
 
 
@@ -150,26 +150,34 @@ BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_l
 
 
 @pytest.mark.parametrize(
-    ("bounds", "verb"),
+    ("bounds", "shown"),
     [
-        ((0.01, 0.09), "is better than"),
-        ((-0.09, -0.01), "is worse than"),
-        ((-0.01, 0.11), "is not significantly different from"),
+        ((0.01, 0.09), "+.050 over the base configuration's best one (+.010 to +.090)."),
+        ((-0.09, -0.01), "-.050 over the base configuration's best one (-.090 to -.010)."),
+        ((-0.01, 0.11), "+.050 over the base configuration's best one (-.010 to +.110: not significant)."),
     ],
 )
-def test_selection_is_compared_with_the_base_configuration(bounds: tuple[float, float], verb: str) -> None:
+def test_selection_is_compared_with_the_base_configuration(bounds: tuple[float, float], shown: str) -> None:
     lead = sum(bounds) / 2
     score = build_score(base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict(TASKS["sst"], build_task(methods=(BASE, SINGLE, score))))
-    again = "" if verb == "is better than" else f"{verb} "
-    of_base = f"{again}the best one of the base configuration ({lead:+.3f})."
-    assert lines[-1].endswith(f"the best single one (+0.030) and {of_base}")
+    assert lines[-1] == f"That is +.030 over picking one model by dev (+.010 to +.050) and {shown}"
     alone = replace(SINGLE, in_sample=BASE.in_sample + 0.01, base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict(TASKS["sst"], build_task(1, method="single", methods=(BASE, alone))))
-    assert (
-        lines[-1]
-        == f"Compared with these trained models, it {verb} the best one of the base configuration ({lead:+.3f})."
-    )
+    assert lines[-1] == f"That is {shown}"
+
+
+def test_of_an_error_the_lead_is_the_difference_of_the_error() -> None:
+    """An error that is lower by .03 is better."""
+    task = replace(TASKS["sts"], metric="rmse")
+    assert "-.030 over picking one model by dev (-.050 to -.010)" in " ".join(verdict(task, build_task()))
+
+
+def test_a_mark_means_one_thing() -> None:
+    """The ranking, which may be printed above, has stars for what may be the best."""
+    text = "\n".join(render_selection(build_selection(build_task(methods=(BASE, SINGLE, build_score())))))
+    assert "*" not in text
+    assert "n.s., not significant" in " ".join(text.split())
 
 
 def test_model_that_is_the_best_one_of_the_base_is_not_compared_with_itself() -> None:
@@ -271,26 +279,24 @@ def test_evaluation_shows_scores_and_expected_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lead", "bounds", "words"),
-    [
-        (0.03, (0.001, 0.06), "better than"),
-        (0.03, (0.0, 0.06), "not significantly different from"),
-        (-0.03, (-0.06, 0.0), "not significantly different from"),
-        (-0.03, (-0.06, -0.001), "worse than"),
-    ],
+    ("lead", "bounds", "is_significant"),
+    [(0.03, (0.001, 0.06), True), (0.03, (0.0, 0.06), False), (-0.03, (-0.06, -0.001), True)],
 )
-def test_better_and_worse_need_an_interval_without_0(lead: float, bounds: tuple[float, float], words: str) -> None:
+def test_a_lead_whose_interval_contains_0_is_not_significant(
+    lead: float, bounds: tuple[float, float], is_significant: bool
+) -> None:
     automatic = build_score("auto", cross_fitted=0.541, interval=(0.5, 0.58), lead=lead, lead_interval=bounds)
     text = " ".join(sentences(automatic=automatic))
     assert "0.541 (0.500 to 0.580)" in text
-    assert f"is {words} the best single one ({lead:+.3f})" in text
+    assert f"{lead:+.3f}".replace("0.", ".") + " over picking one model by dev" in text
+    assert ("not significant" in text) is not is_significant
     assert "2 models" in text
 
 
 def test_a_single_model_is_compared_with_nothing() -> None:
     text = " ".join(sentences(num_members=1, method="single"))
     assert "0.520 (0.512 to 0.588)" in text
-    assert "single one" not in text
+    assert "over picking one model" not in text
 
 
 @pytest.mark.parametrize(
