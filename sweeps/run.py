@@ -26,7 +26,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.excepthook = say_interrupted
 
 from mtlib.config.methods import read_methods
-from mtlib.config.task_file import data_tasks
+from mtlib.data.load import data_tasks
 from mtlib.runtime.command_line import (
     INTERRUPTED,
     SUCCESS,

@@ -10,10 +10,10 @@ import numpy as np
 
 from mtlib.config.data import DataConfig
 from mtlib.config.methods import read_methods
-from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks
+from mtlib.config.task_file import GLUE_FILE, TASK_FILE
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
-from mtlib.data.load import find_row_sources, task_source
+from mtlib.data.load import data_tasks, find_row_sources, task_source
 from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, tolerated_difference
 from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
 from mtlib.data.tables import Table, check_folder
@@ -93,7 +93,7 @@ def describe_data(folder: Path, methods: Sequence[str] = ()) -> Iterator[str]:
         ValueError: in one line: there are no tasks, or a file of a task is missing or wrong.
     """
     check_folder(folder, ())
-    tasks = find_tasks(folder, read_methods(methods).own_metrics)
+    tasks = data_tasks(folder, read_methods(methods).own_metrics)
     config = config_of(tasks)
     present = [name for name in config.active_tasks if has_files(config, folder, name)]
     wanted = find_row_sources(config_of({name: tasks[name] for name in present or tasks}), folder)

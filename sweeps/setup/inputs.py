@@ -10,10 +10,10 @@ from typing import Any
 
 from mtlib.config.methods import Methods, methods_of_tree, read_methods
 from mtlib.config.schema import to_dict
-from mtlib.config.task_file import SPLITS, TASK_FILE, data_tasks
+from mtlib.config.task_file import SPLITS, TASK_FILE
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, with_methods
-from mtlib.data.load import TableKey, find_held_sources, find_row_sources
+from mtlib.data.load import TableKey, data_tasks, find_held_sources, find_row_sources
 from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sources, read_tables
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.demo.corpus import demo_folder

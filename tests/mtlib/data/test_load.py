@@ -14,7 +14,7 @@ from mtlib.config.data import DataConfig, SourceConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.hold_out import normalise
-from mtlib.data.load import find_held_sources, find_row_sources, read_data, read_held_out
+from mtlib.data.load import MAX_PASTED_LABELS, data_tasks, find_held_sources, find_row_sources, read_data, read_held_out
 from mtlib.data.row_sources import HELD
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.tasks import TASKS, Task, TaskFiles
@@ -53,6 +53,30 @@ def config_of(
 def labels_of(table: Table) -> list[float]:
     found: list[float] = table.labels.tolist()
     return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "words"),
+    [
+        ("classes", ["legal", "Größe", "legal", ""], 'labels = ["Größe", "legal"]'),
+        ("classes", ["10", "9", "a"], 'labels = ["9", "10", "a"]'),
+        ("classes", ["2", "1.0", "0"], "num_labels = 3"),
+        ("classes", [f"{n}.5" for n in range(MAX_PASTED_LABELS + 1)], f"{MAX_PASTED_LABELS + 1} values"),
+        ("multilabel", [["b", "a"], [], ["c"]], 'labels = ["a", "b", "c"]'),
+    ],
+)
+def test_classes_without_labels_are_refused_with_the_labels_of_train(
+    tmp_path: Path, kind: str, cells: list[Any], words: str
+) -> None:
+    rows = (json.dumps({"text": "a", "topic": cell}) for cell in cells)
+    (tmp_path / "topic.jsonl").write_text("\n".join(rows))
+    definition = f'[tasks.topic]\nkind = "{kind}"\ntexts = ["text"]\nlabel = "topic"\n'
+    (tmp_path / "tasks.toml").write_text(f'{definition}train = "topic.jsonl"\ndev = 0.1\n')
+    message = one_line_error(data_tasks, tmp_path)
+    assert message.startswith(f"{tmp_path / 'tasks.toml'}: tasks.topic: labels")
+    assert words in message
+    (tmp_path / "topic.jsonl").unlink()
+    assert "must" in one_line_error(data_tasks, tmp_path)
 
 
 def test_without_sources_the_files_of_the_tasks_are_read(folder: Path) -> None:
