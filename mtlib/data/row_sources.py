@@ -17,6 +17,7 @@ from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.hub_datasets import read_hub_data, split_hub_path
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
+from mtlib.data.repeats import DroppedRows, label_shift
 from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
     Table,
@@ -380,26 +381,28 @@ def select_rows(
 
     `held` has the normalised texts of the held-out rows by source and share, `drawn` those of dev rows by source.
     """
-    if source.hold_out is None and not source.drawn_dev:
-        return table
     hold_out = source.hold_out
-    own = {one: held[one, hold_out.share] for one in hold_out.sources} if hold_out is not None else {}
-    is_held = share_text(table.texts, frozenset().union(*own.values()))
+    if hold_out is None and not source.drawn_dev:
+        return table
+    held_out = {one: held[one, hold_out.share] for one in hold_out.sources} if hold_out is not None else {}
     if source.split == HELD:
+        is_held = share_text(table.texts, frozenset().union(*held_out.values()))
         return dataclasses.replace(pick_rows(table, np.flatnonzero(is_held)), split=HELD, skipped=(), left_out=())
-    is_own = share_text(table.texts, own.get(without_hold_out(source), frozenset()))
-    is_dev = share_text(table.texts, frozenset().union(*(drawn[one] for one in source.drawn_dev))) & ~is_held
-    name, others = short_name(table.path), {"rows held out": is_held & ~is_own, "dev rows drawn from train": is_dev}
-    reasons = " or ".join(what for what, rows in others.items() if rows.any())
-    rule = f"{name}: there must be train rows that share no text with {reasons}"
-    require(not (is_held | is_dev).all(), rule, f"none among {len(is_held)}")
-    found = [
-        f"{name}: {'1 row shares' if rows.sum() == 1 else f'{rows.sum()} rows share'} a text with {what}"
-        for what, rows in others.items()
-        if rows.any()
-    ]
-    kept = pick_rows(table, np.flatnonzero(~(is_held | is_dev)))
-    return dataclasses.replace(kept, left_out=(*table.left_out, *found))
+    is_own = share_text(table.texts, held_out.pop(without_hold_out(source), frozenset()))
+    table = pick_rows(table, np.flatnonzero(~is_own))
+    apart = {f"rows held out of {one.task.name}": texts for one, texts in held_out.items()}
+    apart |= {f"dev rows of {one.task.name}": drawn[one] for one in source.drawn_dev}
+    is_dropped = share_text(table.texts, frozenset().union(*apart.values()))
+    kept, out = (pick_rows(table, np.flatnonzero(rows)) for rows in (~is_dropped, is_dropped))
+    if not out.ids:
+        return table
+    counts = {what: int(share_text(out.texts, texts).sum()) for what, texts in apart.items()}
+    by, name = {what: count for what, count in counts.items() if count}, short_name(table.path)
+    rule = f"{name}: there must be train rows that share no text with {' or '.join(by)}"
+    require(bool(kept.ids), rule, f"none among {len(out.ids)}")
+    shift = label_shift(source.task, table.labels, kept.labels)
+    dropped = DroppedRows(num_rows=len(table.ids), num_dropped=len(out.ids), by=by, shift=shift)
+    return dataclasses.replace(kept, left_out=(*table.left_out, dropped.sentence(name)), dropped=dropped)
 
 
 def pick_rows(table: Table, rows: np.ndarray) -> Table:

@@ -194,7 +194,8 @@ def test_no_other_set_is_trained_on_dev_rows_that_are_drawn_from_train(tmp_path:
         file.write(f"{drawn[0].upper()},good\n{drawn[1]},bad\n")
     again = {"task": "tone", "role": "augment", "path": "own.csv"}
     tables = read_data(config.override({f"data.sources.again.{key}": value for key, value in again.items()}), tmp_path)
-    assert tables["mood", "train"].left_out == ("mood.csv: 2 rows share a text with dev rows drawn from train",)
+    (line,) = tables["mood", "train"].left_out
+    assert line.startswith("2 of 42 train rows of mood.csv (4.8%) share a text with dev rows of tone (2): ")
     assert (tables["tone", "train"].num_own_rows, len(tables["tone", "train"].ids)) == (30, 60)
     assert not texts_of([tables["tone", "train"]]) & set(map(normalise, drawn))
 
@@ -256,8 +257,12 @@ def test_no_held_out_text_is_in_any_train_table(folder: Path) -> None:
     assert [len(held[task].ids) for task in ALL] == [6, 14, 4]
     assert [train[task].num_own_rows for task in ALL] == [24, 56, 18]
     assert (len(train["sst"].ids), len(train["pairs"].ids)) == (48, 58)
-    assert train["sst"].left_out == ("texts.csv: 6 rows share a text with rows held out",)
-    assert train["pairs"].left_out == ("pairs.csv: 14 rows share a text with rows held out",)
+    assert (
+        train["sst"]
+        .left_out[0]
+        .startswith("6 of 30 train rows of texts.csv (20.0%) share a text with rows held out of sst")
+    )
+    assert train["pairs"].left_out[0].startswith("14 of 72 train rows of pairs.csv (19.4%)")
     assert all(len(tables[task, "dev"].ids) == 13 for task in ALL), "dev is as it was"
 
 
