@@ -300,7 +300,7 @@ def next_steps(folder: Path, trained: Sequence[str], methods: Sequence[str], enc
     own = f" --methods {shlex.join(methods)}" if methods else ""
     yield "Next: see what a sweep over three learning rates would do (without --dry-run it starts):"
     yield (
-        f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder {encoder}{own}{tasks} "
+        f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder {shlex.quote(encoder)}{own}{tasks} "
         "--vary optimizer.learning_rate=3e-5,7e-5,2e-4 --dry-run"
     )
 

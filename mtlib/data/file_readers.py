@@ -48,36 +48,6 @@ class MissingColumnError(ValueError):
     """A file lacks a wanted column, or an object a wanted key."""
 
 
-def read_file(
-    path: Path,
-    form: Format,
-    columns: Sequence[str],
-    *,
-    numbered: bool = False,
-    delimiters: str = TABS_OR_COMMAS,
-    headers: Sequence[Sequence[str]] = (),
-    list_column: str = "",
-) -> Iterator[Row]:
-    """Rows of a file.
-
-    Args, Returns, Raises: as `read_stream`. ValueError also if the file cannot be opened.
-    """
-    try:
-        with path.open("rb") as stream:
-            yield from read_stream(
-                stream,
-                short_name(path),
-                form,
-                columns,
-                numbered=numbered,
-                delimiters=delimiters,
-                headers=headers,
-                list_column=list_column,
-            )
-    except OSError as error:
-        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
-
-
 def read_stream(
     stream: IO[bytes],
     name: str,

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
@@ -25,24 +24,6 @@ class ClassNames:
     """In the order of the labels; empty: any."""
     mapping: str
     """The setting that maps what data carry to labels, in messages."""
-
-
-def read_parquet_file(
-    path: Path,
-    columns: Sequence[str],
-    *,
-    numbered: bool = False,
-    class_names: ClassNames | None = None,
-    list_column: str = "",
-) -> Iterator[Row]:
-    """Rows of a file; raises ValueError as `read_parquet_stream`, or if it cannot be opened."""
-    try:
-        with path.open("rb") as stream:
-            yield from read_parquet_stream(
-                stream, path.name, columns, numbered=numbered, class_names=class_names, list_column=list_column
-            )
-    except OSError as error:
-        raise ValueError(f"{path} must be a Parquet file that can be read, got: {error.strerror}") from error
 
 
 def read_parquet_stream(

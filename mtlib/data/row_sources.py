@@ -7,16 +7,17 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import Any
 
 import numpy as np
 
 from mtlib.config.data import HUB_PREFIX, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
-from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_file, short_name
+from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_stream, short_name
 from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.hub_datasets import read_hub_data, split_hub_path
-from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
+from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
 from mtlib.data.repeats import DroppedRows, label_shift
 from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
@@ -226,8 +227,8 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
     """Reads tables: the rows of a first source, then the others' rows. Each file is read once.
 
     Raises:
-        ValueError: in one line. A file cannot be used (see `read_file`, `read_hub_data` and `make_table`); no row of
-            one can be held out or drawn for dev, or none is left to train on.
+        ValueError: in one line. A file cannot be used (see `read_one_file`, `read_hub_data` and `make_table`); no row
+            of one can be held out or drawn for dev, or none is left to train on.
     """
     tables = list(dict.fromkeys(wanted))
     every = [source for sources in tables for source in sources]
@@ -301,27 +302,21 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
 
 
 def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Yields the rows of a file; ValueError as `read_stream` and `read_parquet_stream`, or if it cannot be opened."""
     layout = source.layout
-    if path.suffix == PARQUET_SUFFIX:
-        return read_parquet_file(
-            path,
-            columns,
-            numbered=layout.is_numbered,
-            class_names=layout.class_names,
-            list_column=list_column(source),
-        )
-    others = [name for name in layout.header if name not in layout.label_columns]
-    may_lack_label = not set(layout.label_columns) & set(columns)
-    headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []
-    return read_file(
-        path,
-        SUFFIX_FORMATS[path.suffix],
-        columns,
-        numbered=layout.is_numbered,
-        delimiters=source.delimiters,
-        headers=headers,
-        list_column=list_column(source),
-    )
+    options: dict[str, Any] = {"numbered": layout.is_numbered, "list_column": list_column(source)}
+    try:
+        with path.open("rb") as stream:
+            if path.suffix == PARQUET_SUFFIX:
+                yield from read_parquet_stream(stream, path.name, columns, class_names=layout.class_names, **options)
+                return
+            others = [name for name in layout.header if name not in layout.label_columns]
+            may_lack_label = not set(layout.label_columns) & set(columns)
+            headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []
+            options |= {"delimiters": source.delimiters, "headers": headers}
+            yield from read_stream(stream, short_name(path), SUFFIX_FORMATS[path.suffix], columns, **options)
+    except OSError as error:
+        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
 
 
 def list_column(source: RowSource) -> str:

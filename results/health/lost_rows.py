@@ -38,7 +38,6 @@ def dropped_rows(sweep: Sweep) -> Iterator[Finding]:
             yield Finding(
                 level="warning",
                 what=f"Left out: {rows.sentence(sweep.tasks[name].title)}",
-                advice="name files for dev that share no text with other tasks' train (docs/tasks.md shows how to make "
-                "them), or draw a smaller share",
+                advice="draw dev of all tasks at once (docs/tasks.md, Dev for tasks that share texts), or a smaller share",
                 command=f"python -m mtlib.data {shlex.quote(str(data.get('folder')))}",
             )
