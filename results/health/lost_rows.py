@@ -38,6 +38,6 @@ def dropped_rows(sweep: Sweep) -> Iterator[Finding]:
             yield Finding(
                 level="warning",
                 what=f"Left out: {rows.sentence(sweep.tasks[name].title)}",
-                advice="draw dev of all tasks at once (docs/tasks.md, Dev for tasks that share texts), or a smaller share",
+                advice="draw dev of all tasks at once (docs/tasks.md, tasks that share texts), or a smaller share",
                 command=f"python -m mtlib.data {shlex.quote(str(data.get('folder')))}",
             )
