@@ -7,13 +7,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
 
 import numpy as np
 
 from mtlib.config.data import HUB_PREFIX, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
-from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_stream, short_name
+from mtlib.data.file_readers import SUFFIX_FORMATS, Row, Wanted, read_stream, short_name
 from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.hub_datasets import read_hub_data, split_hub_path
@@ -286,42 +285,33 @@ def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], l
 
 def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Iterator[Row]:
     """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank."""
+    layout = source.layout
+    others = [name for name in layout.header if name not in layout.label_columns]
+    may_lack_label = not set(layout.label_columns) & set(columns)
+    wanted = Wanted(
+        columns=columns,
+        is_numbered=layout.is_numbered,
+        delimiters=source.delimiters,
+        headers=[layout.header, *([others] if may_lack_label else [])] if layout.header else [],
+        list_column=layout.label_column if source.task.kind_entry.has_several_labels else "",
+        class_names=layout.class_names,
+    )
     if is_hub(source):
-        name = resolve_hub_path(source.paths[0], folder)
-        layout = source.layout
-        return read_hub_data(
-            name,
-            source.own_split,
-            columns,
-            numbered=layout.is_numbered,
-            class_names=layout.class_names,
-            list_column=list_column(source),
-        )
-    rows = itertools.chain.from_iterable(read_one_file(source, path, columns) for path in files_of(source, folder))
+        return read_hub_data(resolve_hub_path(source.paths[0], folder), source.own_split, wanted)
+    rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
 
-def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
     """Yields the rows of a file; ValueError as `read_stream` and `read_parquet_stream`, or if it cannot be opened."""
-    layout = source.layout
-    options: dict[str, Any] = {"numbered": layout.is_numbered, "list_column": list_column(source)}
     try:
         with path.open("rb") as stream:
             if path.suffix == PARQUET_SUFFIX:
-                yield from read_parquet_stream(stream, path.name, columns, class_names=layout.class_names, **options)
-                return
-            others = [name for name in layout.header if name not in layout.label_columns]
-            may_lack_label = not set(layout.label_columns) & set(columns)
-            headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []
-            options |= {"delimiters": source.delimiters, "headers": headers}
-            yield from read_stream(stream, short_name(path), SUFFIX_FORMATS[path.suffix], columns, **options)
+                yield from read_parquet_stream(stream, path.name, wanted)
+            else:
+                yield from read_stream(stream, short_name(path), SUFFIX_FORMATS[path.suffix], wanted)
     except OSError as error:
         raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
-
-
-def list_column(source: RowSource) -> str:
-    """Names the column that may hold lists, which is the label's where a row has several."""
-    return source.layout.label_column if source.task.kind_entry.has_several_labels else ""
 
 
 def is_hub(source: RowSource) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data.file_readers import Format, Row, read_stream, short_name
+from mtlib.data.file_readers import Format, Row, Wanted, read_stream, short_name
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "gold")
@@ -40,7 +40,8 @@ def read(path: Path, form: Format, content: str | bytes, columns: Sequence[str] 
 def read_path(path: Path, form: Format, columns: Sequence[str] = COLUMNS, **options: Any) -> list[Row]:
     """The rows of a file, which are numbered only if asked for."""
     with path.open("rb") as stream:
-        return list(read_stream(stream, short_name(path), form, columns, **{"numbered": False, **options}))
+        wanted = Wanted(columns=columns, **{"is_numbered": False, **options})
+        return list(read_stream(stream, short_name(path), form, wanted))
 
 
 def cells_of(rows: Sequence[Row] | Iterator[Row]) -> list[list[str]]:
@@ -159,7 +160,7 @@ REFUSED: list[tuple[Format, str | bytes, str]] = [
 
 @pytest.mark.parametrize(("form", "content", "message"), REFUSED, ids=[entry[2] for entry in REFUSED])
 def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, form: Format, content: str | bytes, message: str) -> None:
-    found = one_line_error(read, tmp_path / "set.csv", form, content, numbered=form == "jsonl")
+    found = one_line_error(read, tmp_path / "set.csv", form, content, is_numbered=form == "jsonl")
     assert found.startswith(f"set.csv:{message}")
 
 
@@ -173,8 +174,8 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, form: Format, cont
 )
 def test_rows_without_ids_are_numbered_from_zero_with_blank_ones(tmp_path: Path, form: Format, content: str) -> None:
     numbered = [["0", "fine", "1"], ["1", "", ""], ["2", "good", "0"]]
-    assert cells_of(read(tmp_path / "set", form, content, numbered=True)) == numbered
-    assert cells_of(read(tmp_path / "set", form, content, ("", *COLUMNS[1:]), numbered=True)) == numbered
+    assert cells_of(read(tmp_path / "set", form, content, is_numbered=True)) == numbered
+    assert cells_of(read(tmp_path / "set", form, content, ("", *COLUMNS[1:]), is_numbered=True)) == numbered
     assert "id is missing" in one_line_error(read, tmp_path / "set", form, content)
 
 
@@ -184,7 +185,7 @@ def test_given_names_stand_for_a_missing_header_line(tmp_path: Path, form: Forma
 
     def found(*lines: Sequence[str], headers: Sequence[Sequence[str]] = (header,)) -> list[Row]:
         content = "\n".join(map(mark.join, lines))
-        return read(tmp_path / "set.csv", form, content, numbered=True, headers=headers)
+        return read(tmp_path / "set.csv", form, content, is_numbered=True, headers=headers)
 
     rows = [("set.csv:1", ["0", "fine", "1"]), ("set.csv:2", ["1", "good", "0"])]
     assert found(("s", "1", "fine"), ("s", "0", "good")) == rows

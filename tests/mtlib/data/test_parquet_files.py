@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtlib.data.file_readers import Row, read_stream
-from mtlib.data.parquet_files import ClassNames, read_parquet_stream
+from mtlib.data.file_readers import ClassNames, Row, Wanted, read_stream
+from mtlib.data.parquet_files import read_parquet_stream
 from tests.one_line_error import one_line_error
 
 ROWS = pd.DataFrame({"id": [3, 1, 2], "text": [" a ", 'b "quoted", c', None], "extra": [1, 2, 3], "grade": [0.5, 1, 2]})
@@ -28,14 +28,14 @@ def read(path: Path, table: pa.Table, columns: Sequence[str] = COLUMNS, **option
 
 def read_path(path: Path, columns: Sequence[str] = COLUMNS, **options: Any) -> list[Row]:
     with path.open("rb") as stream:
-        return list(read_parquet_stream(stream, path.name, columns, numbered=True, **options))
+        return list(read_parquet_stream(stream, path.name, Wanted(columns=columns, **options)))
 
 
 @pytest.mark.parametrize("columns", [("id", "text", "grade"), ("key", "grade", "text")])
 def test_rows_are_those_of_a_csv_file_with_the_same_table(tmp_path: Path, columns: tuple[str, ...]) -> None:
     ROWS.to_csv(tmp_path / "rows.csv", index=False)
     with (tmp_path / "rows.csv").open("rb") as stream:
-        expected = [cells for _, cells in read_stream(stream, "rows.csv", "csv", columns)]
+        expected = [cells for _, cells in read_stream(stream, "rows.csv", "csv", Wanted(columns=columns))]
     assert read(tmp_path / "rows.parquet", pa.Table.from_pandas(ROWS), columns) == expected
 
 
