@@ -14,7 +14,7 @@ from mtlib.config.gradient_methods import check_packages
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus
-from mtlib.loss.class_weights import all_class_weights
+from mtlib.loss.class_weights import all_class_counts, all_class_weights
 from mtlib.loss.objective import Objective
 from mtlib.model.encoder import PretrainedEncoder, check_attention
 from mtlib.model.multitask import MultiTaskModel
@@ -155,8 +155,8 @@ def prepare_run(
     teacher = averaged_copy(model).requires_grad_(False) if config.needs_teacher else None
     average = averaged_copy(model) if config.optimizer.average_power is not None else None
     method_state: dict[str, Tensor] = {}
-    class_weights = all_class_weights(config, corpus, device)
-    objective = wrap(Objective(config, model, teacher, method_state, class_weights))
+    weights, counts = (of_classes(config, corpus, device) for of_classes in (all_class_weights, all_class_counts))
+    objective = wrap(Objective(config, model, teacher, method_state, weights, counts))
     tables = {name: corpus[name, "train"] for name in config.train_sets}
     run = Run(
         config=config,

@@ -27,7 +27,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.excepthook = say_interrupted
 
 from mtlib.config.methods import Methods, read_methods
-from mtlib.config.task_file import data_tasks
+from mtlib.data.load import data_tasks
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import (
     INTERRUPTED,

@@ -28,6 +28,7 @@ ROOMS = (
         "mtlib.data",
         "mtlib.model",
     ),
+    "mtlib.data.__main__",
     *("mtlib.checkpoints", "mtlib.demo", "mtlib.loss", "mtlib.training", "mtlib.train"),
     "search_spaces",
     *(

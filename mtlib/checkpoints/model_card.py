@@ -1,7 +1,7 @@
 """The model card of an exported model: how it was trained, how well it does on dev, how to load it, its limitations."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from mtlib.checkpoints.published import public_name
 from mtlib.config.data import HUB_PREFIX
 from mtlib.config.schema import settings_of, to_dict
 from mtlib.config.trial import TrialConfig
+from mtlib.data.cut_rows import CutRows
 from mtlib.data.hub_datasets import split_hub_path
 from mtlib.runtime.console import visible
 from mtlib.tasks import Task, title_of
@@ -78,6 +79,8 @@ class CardFacts:
     """Usable rows by the data's part, e.g. `<task>-train`."""
     versions: Mapping[str, str]
     """Package versions by name, and what identifies the sources that trained it."""
+    cut_rows: Sequence[CutRows] = ()
+    """The train rows that trials of the sweep cut."""
 
 
 def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], facts: CardFacts) -> str:
@@ -88,7 +91,7 @@ def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], f
         opening_lines(config, files, facts),
         score_lines(config, facts),
         LOADING.splitlines(),
-        exclusion_lines(config),
+        exclusion_lines(config, facts),
         training_lines(config, fingerprint, facts),
     )
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
@@ -183,8 +186,8 @@ def score_lines(config: TrialConfig, facts: CardFacts) -> Iterator[str]:
             yield f"- {title}: {mean:.4f} ± {error:.4f}"
 
 
-def exclusion_lines(config: TrialConfig) -> Iterator[str]:
-    """Yields what the model does not include, and its licence."""
+def exclusion_lines(config: TrialConfig, facts: CardFacts) -> Iterator[str]:
+    """Yields what the model does not include, what its training did not read, and its licence."""
     yield from ("## Limitations", "")
     yield "- It has no trained pooler: where `transformers` adds one to the encoder (`pooler_output`), it is random."
     yield "  Pool the hidden states as in the table of tasks below."
@@ -195,6 +198,9 @@ def exclusion_lines(config: TrialConfig) -> Iterator[str]:
         yield "  attention layers change its hidden states and are stored in `tasks.safetensors`."
     if config.simcse.weight > 0:
         yield "- SimCSE's projection served training only: no score used it, no use of the model needs it."
+    for rows in facts.cut_rows:
+        if rows.is_of(config):
+            yield f"- {rows.sentence(markdown(config.task(rows.task).title))}."
     yield "- It has no licence of its own yet; those of the pretrained encoder and of the data apply."
 
 

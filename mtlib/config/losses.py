@@ -31,6 +31,15 @@ class Loss:
     """Outputs of a binary task's linear head: 1, the logit, or 2, whose difference is the logit."""
     is_squared_error: bool = False
     """Whether a learned weight counts half (Kendall et al. 2018, equation 7)."""
+    needs_class_counts: bool = False
+    """Whether the functions get `class_counts` too: the task's own train rows of each class, (num_classes,), of several
+    labels (num_classes, 2), without and with each label. Where a loss is not trained, as on dev, each class counts 1.
+    """
+
+    def __post_init__(self) -> None:
+        suits_regression = any(KINDS[kind].is_regression for kind in self.functions)
+        rule = "needs_class_counts must be False of a loss for regressions"
+        require(not (self.needs_class_counts and suits_regression), rule, self.needs_class_counts)
 
     def num_outputs(self, kind: Kind, num_logits: int) -> int:
         """Outputs of a task's linear head: one per logit, or the two whose difference is the logit of a binary task."""

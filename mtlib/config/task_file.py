@@ -150,11 +150,6 @@ class TaskEntry:
         )
 
 
-def data_tasks(folder: Path | None, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
-    """Does as `find_tasks`, and returns the demonstration's SST, QQP and STS where there is no data folder."""
-    return TASKS if folder is None else find_tasks(folder, own_metrics)
-
-
 def find_tasks(folder: Path, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
     """Returns the tasks that a folder's `tasks.toml` defines; SST, QQP and STS where there is none.
 
@@ -171,14 +166,19 @@ def find_tasks(folder: Path, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[st
 
 def read_task_file(path: Path, own_metrics: OwnMetrics = NO_METRICS) -> dict[str, Task]:
     """Returns the tasks of a `tasks.toml`, in the order of their names; arguments and errors as of `find_tasks`."""
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"{path} must be readable TOML, got: {first_line(error)}") from error
+    tree = read_toml(path)
     try:
         return tasks_of_tree(tree, own_metrics)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Returns the content of a TOML file; ValueError with its name if it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path} must be readable TOML, got: {first_line(error)}") from error
 
 
 def tasks_of_tree(tree: Mapping[str, Any], own_metrics: OwnMetrics = NO_METRICS) -> dict[str, Task]:

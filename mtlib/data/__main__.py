@@ -10,16 +10,18 @@ import numpy as np
 
 from mtlib.config.data import DataConfig
 from mtlib.config.methods import read_methods
-from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks
+from mtlib.config.network import EncoderConfig
+from mtlib.config.task_file import GLUE_FILE, TASK_FILE
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
-from mtlib.data.load import find_row_sources, task_source
+from mtlib.data.cut_rows import CutRows, find_cut_rows
+from mtlib.data.load import TableKey, data_tasks, find_row_sources, read_all, task_source
 from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, tolerated_difference
-from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
+from mtlib.data.row_sources import RowSources, describe_sources, has_folder, is_there, read_unlabelled
 from mtlib.data.tables import Table, check_folder
 from mtlib.metrics.constant_prediction import constant_prediction, constant_values
 from mtlib.metrics.rare_classes import describe_rare_classes
-from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
+from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command, whole_number
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS, Task
@@ -58,6 +60,8 @@ a tasks.toml, with one section for each task:
 
 examples:
   python -m mtlib.data DIR                      describe the tasks of a folder
+  python -m mtlib.data DIR --encoder NAME --max-length 64    say too how many rows are longer than 64 tokens
+  python -m mtlib.data DIR --contradictions     list the rows with the same texts and other labels
   python -m mtlib.data --glue > GLUE/tasks.toml    define GLUE's nine tasks in the folder of its download
 """
 
@@ -68,55 +72,107 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_description(arguments: Sequence[str] | None) -> None:
-    """Prints the description of a folder, or the definitions of GLUE's tasks."""
+    """Prints the description of a folder, its contradictions, or the definitions of GLUE's tasks."""
     options = parse_words(build_parser(), arguments)
     if options.glue:
         require(options.folder is None, "--glue must be given without DIR: save what it prints", options.folder)
         show_lines(GLUE_FILE.read_text(encoding="utf-8").splitlines())
         return
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
-    show_lines(describe_data(options.folder, options.methods))
+    if options.contradictions:
+        show_lines(list_contradictions(options.folder, options.methods))
+    else:
+        show_lines(describe_data(options.folder, options.methods, options.encoder, options.max_length))
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = new_parser("python -m mtlib.data", "DIR | --glue", DATA_DESCRIPTION, EXAMPLES)
+    parser = new_parser("python -m mtlib.data", "DIR [options] | --glue", DATA_DESCRIPTION, EXAMPLES)
     parser.add_argument("folder", nargs="?", metavar="DIR", type=Path, help="the data folder")
     words = f"Python files of your own with the metrics that {TASK_FILE} names (docs/extending.md)"
     parser.add_argument("--methods", metavar="FILE", action="extend", nargs="+", default=[], help=words)
+    parser.add_argument("--encoder", metavar="NAME", help="say how many rows are too long for this encoder's tokens")
+    words = "the longest input in tokens (encoder.max_length; default: %(default)s)"
+    parser.add_argument("--max-length", metavar="N", type=whole_number, default=EncoderConfig.max_length, help=words)
+    words = "list all rows with the same texts whose labels differ, with file and line, and nothing else"
+    parser.add_argument("--contradictions", action="store_true", help=words)
     parser.add_argument("--glue", action="store_true", help=f"print a {TASK_FILE} of GLUE's nine tasks")
     return parser
 
 
-def describe_data(folder: Path, methods: Sequence[str] = ()) -> Iterator[str]:
-    """Yields what a folder holds, and what to type next; files of `methods` have metrics that its tasks may have.
+def describe_data(
+    folder: Path, methods: Sequence[str] = (), encoder: str | None = None, max_length: int = EncoderConfig.max_length
+) -> Iterator[str]:
+    """Yields what a folder holds, and what to type next.
+
+    Args:
+        folder: of the data.
+        methods: files that have metrics that its tasks may have.
+        encoder, max_length: an encoder, and how many of its tokens trials would read; None: rows are not tokenised.
 
     Raises:
-        ValueError: in one line: there are no tasks, or a file of a task is missing or wrong.
+        ValueError: in one line: there are no tasks, or a file of a task is missing or wrong; or there is no encoder.
     """
-    check_folder(folder, ())
-    tasks = find_tasks(folder, read_methods(methods).own_metrics)
-    config = config_of(tasks)
-    present = [name for name in config.active_tasks if has_files(config, folder, name)]
-    wanted = find_row_sources(config_of({name: tasks[name] for name in present or tasks}), folder)
-    check_files(wanted.values(), folder)
-    read = read_tables(wanted.values(), folder)
+    config, wanted, tables = read_folder(folder, methods)
+    present = list(dict.fromkeys(name for name, _ in wanted))
+    cut = {} if encoder is None else cut_rows_of(config, tables, encoder, max_length)
     named = TASK_FILE if (folder / TASK_FILE).is_file() else "the names of its files"
     yield f"{folder}: {counted(len(present), 'task')}, by {named}"
     for name in present:
-        train, dev = (read[wanted[name, split]] for split in ("train", "dev"))
-        yield from ("", heading(tasks[name]))
+        task, train, dev = config.task(name), tables[name, "train"], tables[name, "dev"]
+        yield from ("", heading(task))
         share = wanted[name, "dev"][0].dev_share
         drawn = f"drawn from train ({share:g} of its rows)" if share else ""
-        yield from describe_split(tasks[name], train, f"of {describe_sources(wanted[name, 'train'])}")
-        yield from describe_split(tasks[name], dev, drawn or f"of {describe_sources(wanted[name, 'dev'])}")
+        yield from describe_split(task, train, f"of {describe_sources(wanted[name, 'train'])}")
+        if name in cut:
+            yield f"        {cut[name].sentence(task.title)}"
+        yield from describe_split(task, dev, drawn or f"of {describe_sources(wanted[name, 'dev'])}")
         yield describe_overlap(train, dev)
-        yield describe_constant(tasks[name], train.labels, dev.labels)
+        yield describe_constant(task, train.labels, dev.labels)
         yield from describe_test(config, folder, name)
     missing = [name for name in config.active_tasks if name not in present]
     for name in missing:
         paths = describe_sources(tuple(task_source(config, folder, name, split) for split in ("train", "dev")))
-        yield from ("", f"{heading(tasks[name])}: not there ({paths})")
-    yield from ("", *next_steps(folder, present if missing else [], methods))
+        yield from ("", f"{heading(config.task(name))}: not there ({paths})")
+    yield from ("", *next_steps(folder, present if missing else [], methods, encoder or config.encoder.name))
+
+
+def read_folder(
+    folder: Path, methods: Sequence[str]
+) -> tuple[TrialConfig, dict[TableKey, RowSources], dict[TableKey, Table]]:
+    """Returns a configuration of all tasks of a folder, and the sources and tables of those that are there."""
+    check_folder(folder, ())
+    config = config_of(data_tasks(folder, read_methods(methods).own_metrics))
+    present = [name for name in config.active_tasks if has_files(config, folder, name)] or config.active_tasks
+    wanted = find_row_sources(config_of({name: config.task(name) for name in present}), folder)
+    return config, wanted, read_all(wanted, folder)
+
+
+def cut_rows_of(
+    config: TrialConfig, tables: Mapping[TableKey, Table], encoder: str, max_length: int
+) -> dict[str, CutRows]:
+    """Returns the train rows by task that are longer than so many tokens; ValueError if there is no such encoder."""
+    from mtlib.model.encoder import load_description  # here: it loads torch, which nothing else of this command needs
+
+    config = config.override({"encoder.name": encoder, "encoder.max_length": max_length})
+    train = {name: table for (name, split), table in tables.items() if split == "train"}
+    return {rows.task: rows for rows in find_cut_rows([config], train, {encoder: load_description(encoder)[1]})}
+
+
+def list_contradictions(folder: Path, methods: Sequence[str] = ()) -> Iterator[str]:
+    """Yields each row of a split whose texts another row has with another label: its place, id and label.
+
+    A line is between rows of different texts. Raises ValueError as `describe_data`.
+    """
+    config, _, tables = read_folder(folder, methods)
+    for (name, split), table in tables.items():
+        task = config.task(name)
+        found = contradicting_rows(task, table.labels, repeated_rows(table.texts))
+        what = "pair" if task.is_pair else "text"
+        yield f"{name} {split}: {counted(len(found), what)} in several rows with labels that differ"
+        for rows in found:
+            yield ""
+            for row in rows:
+                yield f"{table.places[row]}  id {table.ids[row]}  {row_label_text(task, table.labels[row])}"
 
 
 def config_of(tasks: Mapping[str, Task]) -> TrialConfig:
@@ -239,13 +295,13 @@ def describe_test(config: TrialConfig, folder: Path, name: str) -> Iterator[str]
         yield f"  test  not there ({describe_sources((source,))}); only predictions need it"
 
 
-def next_steps(folder: Path, trained: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
+def next_steps(folder: Path, trained: Sequence[str], methods: Sequence[str], encoder: str) -> Iterator[str]:
     """Yields a command that shows what a sweep would do; `trained` names the tasks if they are not all there."""
     tasks = f" --set stages.0.tasks={','.join(trained)}" if trained else ""
     own = f" --methods {shlex.join(methods)}" if methods else ""
     yield "Next: see what a sweep over three learning rates would do (without --dry-run it starts):"
     yield (
-        f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder bert-base-uncased{own}{tasks} "
+        f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder {shlex.quote(encoder)}{own}{tasks} "
         "--vary optimizer.learning_rate=3e-5,7e-5,2e-4 --dry-run"
     )
 

@@ -123,7 +123,7 @@ def make_inputs(
     max_length: int,
 ) -> Inputs:
     """Returns the inputs of the rows at `positions` with the texts `sides`, padded to the longest of all `rows`."""
-    template = table.template(encoding, len(sides))
+    template = table.special.template(encoding, len(sides))
     kept = table.kept_pieces(rows, sides, max_length - template.num_special)  # (sides, global rows)
     width = int(kept.sum(axis=0).max()) + template.num_special
     own = rows[positions]

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -48,47 +49,39 @@ class MissingColumnError(ValueError):
     """A file lacks a wanted column, or an object a wanted key."""
 
 
-def read_file(
-    path: Path,
-    form: Format,
-    columns: Sequence[str],
-    *,
-    numbered: bool = False,
-    delimiters: str = TABS_OR_COMMAS,
-    headers: Sequence[Sequence[str]] = (),
-    list_column: str = "",
-) -> Iterator[Row]:
-    """Rows of a file.
+@dataclass(frozen=True, kw_only=True)
+class ClassNames:
+    """The names of labels that data must carry, if they carry names."""
 
-    Args, Returns, Raises: as `read_stream`. ValueError also if the file cannot be opened.
-    """
-    try:
-        with path.open("rb") as stream:
-            yield from read_stream(
-                stream,
-                short_name(path),
-                form,
-                columns,
-                numbered=numbered,
-                delimiters=delimiters,
-                headers=headers,
-                list_column=list_column,
-            )
-    except OSError as error:
-        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
+    names: tuple[str, ...]
+    """In the order of the labels; empty: any."""
+    mapping: str
+    """The setting that maps what data carry to labels, in messages."""
 
 
-def read_stream(
-    stream: IO[bytes],
-    name: str,
-    form: Format,
-    columns: Sequence[str],
-    *,
-    numbered: bool = True,
-    delimiters: str = TABS_OR_COMMAS,
-    headers: Sequence[Sequence[str]] = (),
-    list_column: str = "",
-) -> Iterator[Row]:
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is read of an input: its columns, and how they are found."""
+
+    columns: Sequence[str]
+    """Names of the wanted columns, that of the id first; plain lines have none, but as many texts. Rows are numbered if
+    the name of the column of the id is blank."""
+    is_numbered: bool = True
+    """Whether rows are numbered from 0 where there is no column of ids, in JSON lines where the first object has no key
+    for the id. Plain lines always are."""
+    delimiters: str = TABS_OR_COMMAS
+    """Column separators of CSV; the first of them that the header line holds is used."""
+    headers: Sequence[Sequence[str]] = ()
+    """Names of all columns of CSV or TSV that has no header line, of several the first that are as many as the cells of
+    the first line; not used if that has the names of the wanted columns, the id's aside."""
+    list_column: str = ""
+    """The column whose values may be lists in JSON lines and Parquet: as a cell each is JSON again."""
+    class_names: ClassNames | None = None
+    """For Parquet and data sets that carry names for the numbers of the last column. None: the numbers are the cells.
+    Otherwise the names are, and must be `class_names.names` in their order, unless that is empty."""
+
+
+def read_stream(stream: IO[bytes], name: str, form: Format, wanted: Wanted) -> Iterator[Row]:
     """Rows of a stream, each read when it is asked for. Blank lines are no rows, except those of plain lines.
 
     Args:
@@ -97,18 +90,11 @@ def read_stream(
         form: `csv` has a header line and standard quoting; `tsv` a header line, tabs, one row per line and no quoting;
             `jsonl` an object per line, in which null and NaN are blank; `lines` a text per line, or two with a tab
             between. Line feeds end lines, in `csv` carriage returns alone too.
-        columns: names of the wanted columns, that of the id first; plain lines have none, but as many texts. Rows are
-            numbered if the name of the column of the id is blank.
-        numbered: whether rows are numbered from 0 where there is no column of ids, in JSON lines where the first object
-            has no key for the id. Plain lines always are.
-        delimiters: column separators of CSV; the first of them that the header line holds is used.
-        headers: names of all columns of CSV or TSV that has no header line, of several the first that are as many as
-            the cells of the first line; not used if that has the names of the wanted columns, the id's aside.
-        list_column: the column whose values may be lists in JSON lines: as a cell each is JSON again.
+        wanted: what is read.
 
     Returns:
-        The rows in their order, with the cells of `columns`. A short TSV line is filled up with blank cells, because
-        GLUE's own QQP has lines broken in two.
+        The rows in their order, with the cells of `wanted.columns`. A short TSV line is filled up with blank cells,
+        because GLUE's own QQP has lines broken in two.
 
     Raises:
         ValueError: with input and line, at the row that it concerns. The input is empty or not UTF-8; a column or key
@@ -117,11 +103,11 @@ def read_stream(
     """
     lines = decode_lines(stream, name)
     if form == "jsonl":
-        yield from read_json_lines(lines, name, columns, numbered, list_column)
+        yield from read_json_lines(lines, name, wanted)
     elif form == "lines":
-        yield from read_plain_lines(lines, name, columns)
+        yield from read_plain_lines(lines, name, num_texts=len(wanted.columns) - 1)
     else:
-        yield from read_table(lines, name, form, columns, numbered, delimiters, headers)
+        yield from read_table(lines, name, form, wanted)
 
 
 def short_name(path: Path) -> str:
@@ -141,17 +127,9 @@ def decode_lines(stream: IO[bytes], name: str) -> Iterator[str]:
         yield line
 
 
-def read_table(
-    lines: Iterator[str],
-    name: str,
-    form: Format,
-    columns: Sequence[str],
-    numbered: bool,
-    delimiters: str,
-    headers: Sequence[Sequence[str]],
-) -> Iterator[Row]:
+def read_table(lines: Iterator[str], name: str, form: Format, wanted: Wanted) -> Iterator[Row]:
     """Rows of CSV or TSV; arguments as of `read_stream`."""
-    delimiters = "\t" if form == "tsv" else delimiters
+    delimiters = "\t" if form == "tsv" else wanted.delimiters
     start = next(lines, "")
     rule = f"{name}:1: a file must start with a header line"
     require(bool(start.strip("\t, \r\n")), rule, "a blank one" if start else "an empty file")
@@ -159,10 +137,10 @@ def read_table(
     records = tsv_records(lines, name) if form == "tsv" else csv_records(lines, name, delimiters)
     where, first = next(records)
     header = strip_cells(first)
-    if lacks_header(header, columns, headers):
-        header, records = choose_names(header, headers), itertools.chain([(where, first)], records)
-    check_delimiter(where, header, columns, delimiters)
-    positions = find_columns(where, header, columns, numbered)
+    if wanted.headers and not set(wanted.columns[1:]) <= set(header):
+        header, records = choose_names(header, wanted.headers), itertools.chain([(where, first)], records)
+    check_delimiter(where, header, wanted.columns, delimiters)
+    positions = find_columns(where, header, wanted)
     for number, (where, cells) in enumerate(records):
         filled = cells + [""] * (len(header) - len(cells)) if form == "tsv" else cells
         check_num_cells(where, header, filled)
@@ -200,20 +178,18 @@ def tsv_records(lines: Iterable[str], name: str) -> Iterator[Row]:
             yield f"{name}:{number}", line.rstrip("\r\n").split("\t")
 
 
-def read_json_lines(
-    lines: Iterable[str], name: str, columns: Sequence[str], numbered: bool, list_column: str
-) -> Iterator[Row]:
+def read_json_lines(lines: Iterable[str], name: str, wanted: Wanted) -> Iterator[Row]:
     """Rows of JSON lines; arguments as of `read_stream`."""
     places = ((f"{name}:{number}", text) for number, text in enumerate(lines, 1) if text.strip())
-    keys, is_numbered = columns, False
+    keys, is_numbered = wanted.columns, False
     for number, (where, text) in enumerate(places):
         item = parse_object(where, text)
-        if number == 0 and numbered and not (columns[0] and columns[0] in item):
-            keys, is_numbered = columns[1:], True
+        if number == 0 and wanted.is_numbered and not (keys[0] and keys[0] in item):
+            keys, is_numbered = keys[1:], True
         for key in keys:
             if key not in item:
                 raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item), taken=keys)}")
-        cells = [cell_text(where, key, item[key], may_be_list=key == list_column) for key in keys]
+        cells = [cell_text(where, key, item[key], may_be_list=key == wanted.list_column) for key in keys]
         yield where, [str(number), *cells] if is_numbered else cells
 
 
@@ -250,9 +226,8 @@ def check_surrogates(what: str, text: str) -> None:
         raise ValueError(f"{what} must hold no unpaired surrogate, half of an emoji, got {part!a}")
 
 
-def read_plain_lines(lines: Iterable[str], name: str, columns: Sequence[str]) -> Iterator[Row]:
+def read_plain_lines(lines: Iterable[str], name: str, num_texts: int) -> Iterator[Row]:
     """Rows of plain lines; arguments as of `read_stream`."""
-    num_texts = len(columns) - 1
     for number, line in enumerate(lines):
         texts = [line] if num_texts == 1 else line.rstrip("\r\n").split("\t")
         if not line.strip():
@@ -267,11 +242,6 @@ def find_delimiter(header: str, delimiters: str) -> str:
     `NO_DELIMITER` if it is a single column."""
     unquoted = re.sub(r'"[^"]*"', "", header)
     return next((mark for mark in delimiters if mark in unquoted), NO_DELIMITER)
-
-
-def lacks_header(first: Sequence[str], columns: Sequence[str], given: Sequence[Sequence[str]]) -> bool:
-    """Returns whether the cells of a first line are a row, and the names of the columns are those given."""
-    return bool(given) and not set(columns[1:]) <= set(first)
 
 
 def choose_names(first: Sequence[str], given: Sequence[Sequence[str]]) -> list[str]:
@@ -291,16 +261,17 @@ def check_delimiter(where: str, header: list[str], columns: Sequence[str], delim
         raise ValueError(f"{where}: columns must be separated by {allowed}, got {header[0][:MAX_QUOTED_VALUE]!r}")
 
 
-def find_columns(where: str, header: list[str], columns: Sequence[str], numbered: bool) -> list[int | None]:
-    """Positions of `columns` in the header; None for the first if `numbered` and it is not there or blank."""
-    is_numbered = numbered and not (columns[0] and columns[0] in header)
-    wanted = columns[1:] if is_numbered else columns
-    for column in wanted:
+def find_columns(where: str, header: list[str], wanted: Wanted) -> list[int | None]:
+    """Positions of the wanted columns in the header; None for the first if rows are numbered."""
+    columns = wanted.columns
+    is_numbered = wanted.is_numbered and not (columns[0] and columns[0] in header)
+    named = columns[1:] if is_numbered else columns
+    for column in named:
         if column not in header:
             hint = nearest_first(column, [name for name in header if name], taken=columns)
             raise MissingColumnError(f"{where}: column {column} is missing; {hint}")
         require(header.count(column) == 1, f"{where}: column {column} must be there once", header.count(column))
-    return [*([None] if is_numbered else []), *map(header.index, wanted)]
+    return [*([None] if is_numbered else []), *map(header.index, named)]
 
 
 def check_num_cells(where: str, header: list[str], cells: list[str]) -> None:

@@ -1,13 +1,13 @@
 """Rows of cells from Hugging Face data sets: from the hub, a `save_to_disk` folder, or a folder of data files."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlib.config.data import HUB_PREFIX
-from mtlib.data.file_readers import Row, find_columns
-from mtlib.data.parquet_files import ClassNames, table_rows
+from mtlib.data.file_readers import Row, Wanted
+from mtlib.data.parquet_files import present_columns, table_rows
 from mtlib.runtime.errors import first_line, nearest_first, require
 
 if TYPE_CHECKING:
@@ -21,36 +21,26 @@ BLANK_ALONE = {"keep_default_na": False, "na_values": [""]}
 """Settings of the library's reader of CSV files, which otherwise takes texts such as `null` and `NA` for missing."""
 
 
-def read_hub_data(
-    path: str,
-    split: str,
-    columns: Sequence[str],
-    *,
-    numbered: bool = False,
-    class_names: ClassNames | None = None,
-    list_column: str = "",
-) -> Iterator[Row]:
+def read_hub_data(path: str, split: str, wanted: Wanted) -> Iterator[Row]:
     """Rows of one split of a data set.
 
     Args:
         path: `hf://NAME`, or `hf://NAME#CONFIGURATION`. NAME is a local folder if it is absolute, else a hub name. A
             folder that `save_to_disk` wrote is loaded from disk, any other by `load_dataset`.
         split: name of the split in the data set.
-        columns, numbered, list_column: as in `read_stream`.
-        class_names: as in `table_rows`. The names of a `ClassLabel` are carried.
+        wanted: what is read. The names of a `ClassLabel` are carried.
 
     Raises:
         ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; else
             as `table_rows`.
     """
     data, name = load_split(path, split), f"{path} {split}"
-    positions = find_columns(name, data.column_names, columns, numbered)
-    wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
-    tables = data.select_columns(wanted).with_format("arrow").iter(BATCH_ROWS)
+    columns = present_columns(name, data.column_names, wanted)
+    tables = data.select_columns(columns).with_format("arrow").iter(BATCH_ROWS)
     batches = (batch for table in tables for batch in table.to_batches())
-    feature = data.features[wanted[-1]]
+    feature = data.features[columns[-1]]
     carried = getattr(getattr(feature, "feature", feature), "names", ())  # of a list's elements, or its own
-    yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names, list_column)
+    yield from table_rows(batches, name, columns, carried, wanted)
 
 
 def split_hub_path(path: str, split: str) -> tuple[str, str]:

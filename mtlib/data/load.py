@@ -1,22 +1,80 @@
 """The data of a configuration: the tasks' own files or what replaces them, augmentation, and extra data sets."""
 
+import contextlib
 import dataclasses
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mtlib.config.data import HUB_PREFIX, as_number
+from mtlib.config.task_file import NO_METRICS, TASK_FILE, OwnMetrics, find_tasks, read_toml, tasks_of_tree
 from mtlib.config.trial import TrialConfig
+from mtlib.data.file_readers import ClassNames
 from mtlib.data.hub_datasets import split_hub_path
-from mtlib.data.parquet_files import ClassNames
-from mtlib.data.row_labels import Layout
-from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables, train_of
+from mtlib.data.row_labels import Layout, split_labels
+from mtlib.data.row_sources import (
+    HELD,
+    HoldOut,
+    RowSource,
+    RowSources,
+    check_files,
+    expand_home,
+    read_cells,
+    read_tables,
+    train_of,
+)
 from mtlib.data.tables import Table, prefixed_table
 from mtlib.runtime.errors import require
-from mtlib.tasks import Task, TaskFiles
+from mtlib.tasks import TASKS, Task, TaskFiles
 
 TableKey = tuple[str, str]
 """Set (a task or an extra data set) and split."""
 LABEL_TABLE = '{VALUE = "NAME", ...}'
 """How `tasks.toml` maps the values of files to names of labels."""
+
+MAX_PASTED_LABELS = 50
+"""Labels in train that an error lists; more are perhaps no classes."""
+
+
+def data_tasks(folder: Path | None, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
+    """Does as `find_tasks`, and returns the demonstration's SST, QQP and STS where there is no data folder.
+
+    Raises:
+        ValueError: as `find_tasks`; if a task lacks `labels`, with the line to paste.
+    """
+    if folder is None:
+        return TASKS
+    try:
+        return find_tasks(folder, own_metrics)
+    except ValueError as error:
+        raise ValueError("; ".join([str(error), *missing_labels(folder, own_metrics)])) from error
+
+
+def missing_labels(folder: Path, own_metrics: OwnMetrics) -> Iterator[str]:
+    """Yields the labels in train of each task of `tasks.toml` that needs names of labels and has none, as TOML."""
+    # Definitions and files may have any other mistake, which was reported or will be.
+    with contextlib.suppress(ValueError, KeyError, AttributeError, OSError):
+        for name, entry in read_toml(folder / TASK_FILE)["tasks"].items():
+            needs_names = entry["kind"] in ("classes", "multilabel") and isinstance(entry["label"], str)
+            if needs_names and not {"labels", "num_labels"} & entry.keys():
+                tree = {"tasks": {name: {**entry, "labels": {"one": "any", "two": "other"}}}}
+                found = labels_in_train(tasks_of_tree(tree, own_metrics)[name], folder)
+                yield f"by the train rows of {name}: {found}"
+
+
+def labels_in_train(task: Task, folder: Path) -> str:
+    """Returns the labels in the train rows of a task as a line of `tasks.toml`, or how many there are."""
+    assert task.files is not None, "tasks.toml defines the task"
+    source, found = own_source(task, task.files, "train"), set[str]()
+    has_several = task.kind_entry.has_several_labels
+    for where, (*_, cell) in read_cells(source, source.layout.columns, folder):
+        found.update(filter(None, split_labels(where, cell) if has_several else [cell]))
+    labels = sorted(found, key=lambda text: (isinstance(as_number(text), str), as_number(text)))
+    if not has_several and [*map(as_number, labels)] == list(range(len(labels))):
+        return f"num_labels = {len(labels)}"
+    if len(labels) > MAX_PASTED_LABELS:
+        return f"column {task.label_column} of train has {len(labels):,} values"
+    return f"labels = {json.dumps(labels, ensure_ascii=False)}"
 
 
 def read_data(config: TrialConfig, folder: Path) -> dict[TableKey, Table]:

@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mtlib.data.file_readers import Row, cell_text, find_columns
+from mtlib.data.file_readers import ClassNames, Row, Wanted, cell_text, find_columns
 from mtlib.runtime.errors import first_line
 
 PARQUET_SUFFIX = ".parquet"
@@ -17,49 +15,13 @@ NO_CLASS = -1
 """The number of a missing class label in data sets of Hugging Face."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClassNames:
-    """The names of labels that data must carry, if they carry names."""
-
-    names: tuple[str, ...]
-    """In the order of the labels; empty: any."""
-    mapping: str
-    """The setting that maps what data carry to labels, in messages."""
-
-
-def read_parquet_file(
-    path: Path,
-    columns: Sequence[str],
-    *,
-    numbered: bool = False,
-    class_names: ClassNames | None = None,
-    list_column: str = "",
-) -> Iterator[Row]:
-    """Rows of a file; raises ValueError as `read_parquet_stream`, or if it cannot be opened."""
-    try:
-        with path.open("rb") as stream:
-            yield from read_parquet_stream(
-                stream, path.name, columns, numbered=numbered, class_names=class_names, list_column=list_column
-            )
-    except OSError as error:
-        raise ValueError(f"{path} must be a Parquet file that can be read, got: {error.strerror}") from error
-
-
-def read_parquet_stream(
-    stream: IO[bytes],
-    name: str,
-    columns: Sequence[str],
-    *,
-    numbered: bool = False,
-    class_names: ClassNames | None = None,
-    list_column: str = "",
-) -> Iterator[Row]:
+def read_parquet_stream(stream: IO[bytes], name: str, wanted: Wanted) -> Iterator[Row]:
     """Rows of a stream, in memory for one batch of rows at a time.
 
     Args:
         stream: of a file; no pipe.
-        name, columns, numbered, list_column: as in `mtlib.data.file_readers.read_stream`.
-        class_names: as in `table_rows`. Files that the library `datasets` wrote carry names.
+        name: of the input, in messages.
+        wanted: what is read. Files that the library `datasets` wrote carry names.
 
     Raises:
         ValueError: it is no Parquet file, or damaged; a column is missing; else as `table_rows`.
@@ -67,13 +29,17 @@ def read_parquet_stream(
     try:
         with pq.ParquetFile(stream, page_checksum_verification=True) as file:
             schema = file.schema_arrow
-            positions = find_columns(name, schema.names, columns, numbered)
-            wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
-            carried = carried_names(schema, wanted[-1])
-            batches = file.iter_batches(columns=wanted)
-            yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names, list_column)
+            columns = present_columns(name, schema.names, wanted)
+            batches = file.iter_batches(columns=columns)
+            yield from table_rows(batches, name, columns, carried_names(schema, columns[-1]), wanted)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} must be a Parquet file that can be read, got: {first_line(error)}") from error
+
+
+def present_columns(name: str, header: list[str], wanted: Wanted) -> list[str]:
+    """Returns the wanted columns, without that of the id if rows are numbered; raises as `find_columns`."""
+    positions = find_columns(name, header, wanted)
+    return [column for column, position in zip(wanted.columns, positions, strict=True) if position is not None]
 
 
 def carried_names(schema: pa.Schema, column: str) -> tuple[str, ...]:
@@ -88,44 +54,36 @@ def carried_names(schema: pa.Schema, column: str) -> tuple[str, ...]:
 
 
 def table_rows(
-    batches: Iterable[pa.RecordBatch],
-    name: str,
-    wanted: Sequence[str],
-    is_numbered: bool,
-    carried: Sequence[str],
-    class_names: ClassNames | None,
-    list_column: str,
+    batches: Iterable[pa.RecordBatch], name: str, columns: Sequence[str], carried: Sequence[str], wanted: Wanted
 ) -> Iterator[Row]:
     """Rows of Arrow batches.
 
     Args:
-        batches: with the columns `wanted`, of which the label is the last.
+        batches: with the columns of `present_columns`, of which the label is the last.
         name: of the input, in messages.
-        is_numbered: whether the number of a row, from 0, is its id.
+        columns: of `present_columns`.
         carried: the names that the data carry for the numbers of the last column; empty: none.
-        class_names: None: the numbers are the cells. Otherwise the names that the data carry are the cells, and must be
-            `class_names.names` in their order, unless that is empty.
-        list_column: as in `read_stream`.
+        wanted: what is read.
 
     Raises:
         ValueError: with input, row and column: a value is neither text nor a number; the carried names are not
-            `class_names`.
+            `wanted.class_names`.
     """
     texts: dict[Any, str] = {}
-    if carried and class_names is not None:
-        check_names(f"{name}: column {wanted[-1]}", carried, class_names)
+    if carried and wanted.class_names is not None:
+        check_names(f"{name}: column {columns[-1]}", carried, wanted.class_names)
         texts = {NO_CLASS: "", **dict(enumerate(carried))}
     first = 0
     for batch in batches:
-        values = [column_values(batch.column(column)) for column in wanted]
+        values = [column_values(batch.column(column)) for column in columns]
         for number, row in enumerate(zip(*values, strict=True), first):
             where = f"{name}: row {number}"
             named = [*row[:-1], name_classes(row[-1], texts)]
             cells = [
-                cell_text(where, column, value, may_be_list=column == list_column)
-                for column, value in zip(wanted, named, strict=True)
+                cell_text(where, column, value, may_be_list=column == wanted.list_column)
+                for column, value in zip(columns, named, strict=True)
             ]
-            yield where, [str(number), *cells] if is_numbered else cells
+            yield where, [str(number), *cells] if len(columns) < len(wanted.columns) else cells
         first += batch.num_rows
 
 

@@ -1,6 +1,7 @@
-"""Rows that have the same texts as others: repeated, with contradicting labels, or in both dev and train."""
+"""Rows that have the same texts as others: repeated, with contradicting labels, in both dev and train, or left out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,45 @@ from mtlib.tasks import Task
 TOLERATED_SHARE = 0.1
 """Numbers that two rows with the same texts have contradict each other if they differ by more than this share of the
 task's range; smaller differences are noise rather than a mistake."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DroppedRows:
+    """Train rows of a set that are left out, as they share a text with dev rows or held-out rows of a task."""
+
+    num_rows: int
+    """Train rows of the set, these included."""
+    num_dropped: int
+    by: Mapping[str, int]
+    """How many share a text with what, e.g. `dev rows of tone`; a row may be counted several times."""
+    shift: str
+    """What it does to the labels, as `label_shift`."""
+
+    @property
+    def share(self) -> float:
+        """The share of the rows that is left out."""
+        return self.num_dropped / self.num_rows
+
+    def sentence(self, name: str) -> str:
+        """Returns how many there are and why, without a full stop; `name` is what they are of."""
+        rows = f"{self.num_dropped:,} of {self.num_rows:,} train rows of {name} ({self.share:.1%})"
+        reasons = " and ".join(f"{what} ({count:,})" for what, count in self.by.items())
+        return f"{rows} share a text with {reasons}: {self.shift}"
+
+
+def label_shift(task: Task, every: np.ndarray, kept: np.ndarray) -> str:
+    """Returns how the labels of the rows that are kept differ from those of every row:
+    the means, or of classes the share that differs most.
+
+    Args:
+        every, kept: labels as in `Table.labels`.
+    """
+    if task.is_regression:
+        return f"the mean label of the rest is {np.nanmean(kept):.3g}, before {np.nanmean(every):.3g}"
+    classes = np.arange(task.num_classes)
+    before, after = ((own if own.ndim == 2 else own[:, None] == classes).mean(axis=0) for own in (every, kept))
+    most = int(np.abs(after - before).argmax())
+    return f"{after[most]:.1%} of the rest have label {task.class_names[most]}, before {before[most]:.1%}"
 
 
 def repeats_row(texts: Texts, others: Texts) -> np.ndarray:

@@ -12,11 +12,12 @@ import numpy as np
 
 from mtlib.config.data import HUB_PREFIX, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
-from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_file, short_name
+from mtlib.data.file_readers import SUFFIX_FORMATS, Row, Wanted, read_stream, short_name
 from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.hub_datasets import read_hub_data, split_hub_path
-from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
+from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
+from mtlib.data.repeats import DroppedRows, label_shift
 from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
     Table,
@@ -225,8 +226,8 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
     """Reads tables: the rows of a first source, then the others' rows. Each file is read once.
 
     Raises:
-        ValueError: in one line. A file cannot be used (see `read_file`, `read_hub_data` and `make_table`); no row of
-            one can be held out or drawn for dev, or none is left to train on.
+        ValueError: in one line. A file cannot be used (see `read_one_file`, `read_hub_data` and `make_table`); no row
+            of one can be held out or drawn for dev, or none is left to train on.
     """
     tables = list(dict.fromkeys(wanted))
     every = [source for sources in tables for source in sources]
@@ -284,48 +285,33 @@ def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], l
 
 def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Iterator[Row]:
     """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank."""
+    layout = source.layout
+    others = [name for name in layout.header if name not in layout.label_columns]
+    may_lack_label = not set(layout.label_columns) & set(columns)
+    wanted = Wanted(
+        columns=columns,
+        is_numbered=layout.is_numbered,
+        delimiters=source.delimiters,
+        headers=[layout.header, *([others] if may_lack_label else [])] if layout.header else [],
+        list_column=layout.label_column if source.task.kind_entry.has_several_labels else "",
+        class_names=layout.class_names,
+    )
     if is_hub(source):
-        name = resolve_hub_path(source.paths[0], folder)
-        layout = source.layout
-        return read_hub_data(
-            name,
-            source.own_split,
-            columns,
-            numbered=layout.is_numbered,
-            class_names=layout.class_names,
-            list_column=list_column(source),
-        )
-    rows = itertools.chain.from_iterable(read_one_file(source, path, columns) for path in files_of(source, folder))
+        return read_hub_data(resolve_hub_path(source.paths[0], folder), source.own_split, wanted)
+    rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
 
-def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    layout = source.layout
-    if path.suffix == PARQUET_SUFFIX:
-        return read_parquet_file(
-            path,
-            columns,
-            numbered=layout.is_numbered,
-            class_names=layout.class_names,
-            list_column=list_column(source),
-        )
-    others = [name for name in layout.header if name not in layout.label_columns]
-    may_lack_label = not set(layout.label_columns) & set(columns)
-    headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []
-    return read_file(
-        path,
-        SUFFIX_FORMATS[path.suffix],
-        columns,
-        numbered=layout.is_numbered,
-        delimiters=source.delimiters,
-        headers=headers,
-        list_column=list_column(source),
-    )
-
-
-def list_column(source: RowSource) -> str:
-    """Names the column that may hold lists, which is the label's where a row has several."""
-    return source.layout.label_column if source.task.kind_entry.has_several_labels else ""
+def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
+    """Yields the rows of a file; ValueError as `read_stream` and `read_parquet_stream`, or if it cannot be opened."""
+    try:
+        with path.open("rb") as stream:
+            if path.suffix == PARQUET_SUFFIX:
+                yield from read_parquet_stream(stream, path.name, wanted)
+            else:
+                yield from read_stream(stream, short_name(path), SUFFIX_FORMATS[path.suffix], wanted)
+    except OSError as error:
+        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
 
 
 def is_hub(source: RowSource) -> bool:
@@ -380,26 +366,28 @@ def select_rows(
 
     `held` has the normalised texts of the held-out rows by source and share, `drawn` those of dev rows by source.
     """
-    if source.hold_out is None and not source.drawn_dev:
-        return table
     hold_out = source.hold_out
-    own = {one: held[one, hold_out.share] for one in hold_out.sources} if hold_out is not None else {}
-    is_held = share_text(table.texts, frozenset().union(*own.values()))
+    if hold_out is None and not source.drawn_dev:
+        return table
+    held_out = {one: held[one, hold_out.share] for one in hold_out.sources} if hold_out is not None else {}
     if source.split == HELD:
+        is_held = share_text(table.texts, frozenset().union(*held_out.values()))
         return dataclasses.replace(pick_rows(table, np.flatnonzero(is_held)), split=HELD, skipped=(), left_out=())
-    is_own = share_text(table.texts, own.get(without_hold_out(source), frozenset()))
-    is_dev = share_text(table.texts, frozenset().union(*(drawn[one] for one in source.drawn_dev))) & ~is_held
-    name, others = short_name(table.path), {"rows held out": is_held & ~is_own, "dev rows drawn from train": is_dev}
-    reasons = " or ".join(what for what, rows in others.items() if rows.any())
-    rule = f"{name}: there must be train rows that share no text with {reasons}"
-    require(not (is_held | is_dev).all(), rule, f"none among {len(is_held)}")
-    found = [
-        f"{name}: {'1 row shares' if rows.sum() == 1 else f'{rows.sum()} rows share'} a text with {what}"
-        for what, rows in others.items()
-        if rows.any()
-    ]
-    kept = pick_rows(table, np.flatnonzero(~(is_held | is_dev)))
-    return dataclasses.replace(kept, left_out=(*table.left_out, *found))
+    is_own = share_text(table.texts, held_out.pop(without_hold_out(source), frozenset()))
+    table = pick_rows(table, np.flatnonzero(~is_own))
+    apart = {f"rows held out of {one.task.name}": texts for one, texts in held_out.items()}
+    apart |= {f"dev rows of {one.task.name}": drawn[one] for one in source.drawn_dev}
+    is_dropped = share_text(table.texts, frozenset().union(*apart.values()))
+    kept, out = (pick_rows(table, np.flatnonzero(rows)) for rows in (~is_dropped, is_dropped))
+    if not out.ids:
+        return table
+    counts = {what: int(share_text(out.texts, texts).sum()) for what, texts in apart.items()}
+    by, name = {what: count for what, count in counts.items() if count}, short_name(table.path)
+    rule = f"{name}: there must be train rows that share no text with {' or '.join(by)}"
+    require(bool(kept.ids), rule, f"none among {len(out.ids)}")
+    shift = label_shift(source.task, table.labels, kept.labels)
+    dropped = DroppedRows(num_rows=len(table.ids), num_dropped=len(out.ids), by=by, shift=shift)
+    return dataclasses.replace(kept, left_out=(*table.left_out, dropped.sentence(name)), dropped=dropped)
 
 
 def pick_rows(table: Table, rows: np.ndarray) -> Table:

@@ -12,6 +12,7 @@ import numpy as np
 from mtlib.config.task_file import TASK_FILE
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
 from mtlib.data.file_suggestions import describe_folder, near_folder
+from mtlib.data.repeats import DroppedRows
 from mtlib.data.row_labels import LabelReader, Layout, RowLabel, describe_unnamed, read_teacher
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
@@ -42,7 +43,9 @@ class Table:
     """One line per unusable row, e.g. `quora-dev.csv:17: is_duplicate is blank`."""
     left_out: tuple[str, ...] = ()
     """One line per label that `labels` omits, e.g. `snli-train.csv: 3322 rows have label 1, ...`, and one for
-    train rows that share a text with held-out rows."""
+    `dropped`."""
+    dropped: DroppedRows | None = None
+    """Train rows that are left out because of a text in dev or held-out rows; None without any."""
 
 
 def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:

@@ -21,7 +21,6 @@ from mtlib.config.network import Encoding
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.data.tokenizer_facts import (
     SpecialTokens,
-    Template,
     find_special_tokens,
     tokenizer_fingerprint,
     truncate_longest_first,
@@ -95,7 +94,7 @@ class TokenTable:
 
     def lengths_of(self, rows: np.ndarray, sides: tuple[int, ...], encoding: Encoding, max_length: int) -> np.ndarray:
         """(rows,) tokens of the input with the texts `sides`."""
-        num_special = self.template(encoding, len(sides)).num_special
+        num_special = self.special.template(encoding, len(sides)).num_special
         lengths: np.ndarray = self.kept_pieces(rows, sides, max_length - num_special).sum(axis=0) + num_special
         return lengths
 
@@ -103,12 +102,6 @@ class TokenTable:
         """Number of word pieces of each text after truncation to `budget` per input: (sides, rows) int64."""
         lengths = np.stack([self.offsets[side][rows + 1] - self.offsets[side][rows] for side in sides])
         return truncate_longest_first(lengths, budget)
-
-    def template(self, encoding: Encoding, num_texts: int) -> Template:
-        """Returns the special tokens around the one text or both texts of an input."""
-        if num_texts == 1:
-            return self.special.single
-        return self.special.pair_without_separator if encoding == "cross_no_separator" else self.special.pair
 
 
 Corpus = Mapping[tuple[str, str], TokenTable]

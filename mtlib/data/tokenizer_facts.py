@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtlib.config.network import Encoding
 from mtlib.runtime.checksum import hash_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ class SpecialTokens:
         """Two texts with the special tokens and the segment of one, e.g. `[CLS] a b [SEP]`."""
         before, after = self.single.special
         return Template(special=(before, (), after), text_segments=self.single.text_segments * 2)
+
+    def template(self, encoding: Encoding, num_texts: int) -> Template:
+        """Returns the special tokens around the one text or both texts of an input."""
+        if num_texts == 1:
+            return self.single
+        return self.pair_without_separator if encoding == "cross_no_separator" else self.pair
 
 
 def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:

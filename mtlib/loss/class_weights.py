@@ -1,4 +1,4 @@
-"""Weights of classes in a task's loss, so that rare classes count as much as frequent ones."""
+"""Weights of classes in a task's loss, so that rare classes count as much as frequent ones, and counts of classes."""
 
 from collections.abc import Mapping
 
@@ -15,35 +15,57 @@ def all_class_weights(config: TrialConfig, corpus: Corpus, device: torch.device)
     shapes as in `class_weights`."""
     found = {}
     for name in config.active_tasks:
-        setting, table = config.tasks[name].class_weights, corpus[name, "train"]
+        setting, task = config.tasks[name].class_weights, config.task(name)
         if setting is not None:
-            task, labels = config.task(name), table.labels[: table.num_own_rows]
-            weights = balanced_weights(labels, task.num_classes) if setting == "balanced" else np.array(setting)
+            is_balanced = setting == "balanced"
+            weights = balanced_weights(own_labels(corpus, name), task.num_classes) if is_balanced else np.array(setting)
             if task.kind_entry.has_several_labels and weights.ndim == 1:
                 weights = np.stack([np.ones_like(weights), weights], axis=1)
             found[name] = torch.from_numpy(weights.astype(np.float32)).to(device)
     return found
 
 
-def balanced_weights(labels: np.ndarray, num_classes: int) -> np.ndarray:
-    """Weights in inverse proportion to how often a class occurs; their mean over the rows is 1.
+def all_class_counts(config: TrialConfig, corpus: Corpus, device: torch.device) -> Mapping[str, Tensor]:
+    """Returns `class_counts` of the own train rows of each active task whose loss needs them, as float32."""
+    return {
+        name: torch.from_numpy(class_counts(own_labels(corpus, name), config.task(name).num_classes)).float().to(device)
+        for name in config.active_tasks
+        if config.tasks[name].loss_entry.needs_class_counts
+    }
 
-    With n rows, n_c of class c, and k classes that occur, w_c = n / (k n_c); 1 where n_c is 0. Each of several labels
-    is two classes of its own, absent and present.
+
+def own_labels(corpus: Corpus, name: str) -> np.ndarray:
+    """Returns the labels of a task's train rows without augmentation."""
+    table = corpus[name, "train"]
+    return table.labels[: table.num_own_rows]
+
+
+def class_counts(labels: np.ndarray, num_classes: int) -> np.ndarray:
+    """Counts the rows of each class; each of several labels is two classes of its own, absent and present.
 
     Args:
         labels: (rows,), classes; or (rows, num_classes), several labels.
 
     Returns:
         (num_classes,); of several labels (num_classes, 2).
+    """
+    if labels.ndim == 1:
+        return np.bincount(labels.astype(int), minlength=num_classes)
+    present = labels.sum(axis=0)
+    return np.stack([len(labels) - present, present], axis=1)
+
+
+def balanced_weights(labels: np.ndarray, num_classes: int) -> np.ndarray:
+    """Weights in inverse proportion to how often a class occurs; their mean over the rows is 1.
+
+    With n rows, n_c of class c, and k classes that occur, w_c = n / (k n_c); 1 where n_c is 0. Arguments and shapes are
+    those of `class_counts`.
 
     Source: King and Zeng 2001, "Logistic Regression in Rare Events Data", as scikit-learn's `balanced`.
     """
-    if labels.ndim == 2:
-        return np.stack([balanced_weights(column, 2) for column in labels.T])
-    counts = np.bincount(labels.astype(int), minlength=num_classes)
+    counts = class_counts(labels, num_classes)
     occurs = counts > 0
-    return np.where(occurs, len(labels) / (occurs.sum() * np.maximum(counts, 1)), 1.0)
+    return np.where(occurs, len(labels) / (occurs.sum(axis=-1, keepdims=True) * np.maximum(counts, 1)), 1.0)
 
 
 def weights_of_labels(weights: Tensor, labels: Tensor) -> Tensor:

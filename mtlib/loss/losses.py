@@ -82,16 +82,21 @@ def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, dual_reduction:
 
 
 def losses_of_known(
-    settings: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor, weights: Tensor | None = None
+    settings: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor, *of_classes: Tensor | None
 ) -> Tensor:
     """As `loss_per_example`, of rows that may lack their label, NaN, for which the loss is 0."""
     is_known = ~labels.isnan().view(len(labels), -1).any(dim=1)
-    losses = loss_per_example(settings, kind, logits, labels.nan_to_num(nan=0.0), weights)
+    losses = loss_per_example(settings, kind, logits, labels.nan_to_num(nan=0.0), *of_classes)
     return torch.where(is_known, losses, 0.0)
 
 
 def loss_per_example(
-    config: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor, class_weights: Tensor | None = None
+    config: TaskConfig,
+    kind: Kind,
+    logits: Tensor,
+    labels: Tensor,
+    class_weights: Tensor | None = None,
+    class_counts: Tensor | None = None,
 ) -> Tensor:
     """Returns the task's loss, in fp32 also under mixed precision, and in fp64 of logits in fp64.
 
@@ -101,6 +106,8 @@ def loss_per_example(
         logits: (rows, num_logits).
         labels: (rows,), or (rows, num_logits) of several labels.
         class_weights: from `mtlib.loss.class_weights`; None: all labels count alike.
+        class_counts: likewise, for a loss that needs them; None: each class occurs once. So a loss that is reported of
+            dev, or fits a head before the first step, does not depend on how often classes occur.
 
     Returns:
         (rows,); of several labels the mean over them.
@@ -109,8 +116,12 @@ def loss_per_example(
         WrongResult: the loss, perhaps a user's own, returns another shape.
     """
     loss, has_several_labels = config.loss_entry, KINDS[kind].has_several_labels
+    options = settings_of(loss.settings, config)
+    if loss.needs_class_counts:
+        ones = logits.new_ones((logits.shape[1], 2) if has_several_labels else max(2, logits.shape[1]))
+        options = {**options, "class_counts": ones if class_counts is None else class_counts}
     losses: Tensor = load_function(loss.functions[kind])(
-        logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, **settings_of(loss.settings, config)
+        logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, **options
     )
     shape = returned_shape(losses)
     if class_weights is not None:

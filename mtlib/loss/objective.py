@@ -29,7 +29,7 @@ class Objective(nn.Module):
     averages gradients over workers; this worker's part is scaled by their number, so that the average is the gradient
     of the global mean whatever the number of workers and the sizes of their shards. The mean teacher of the proximal
     term is in evaluation mode and has no gradients; it is None without the term. `state` is that of a loss weighting,
-    by name, which training changes. `class_weights` are by task, from `mtlib.loss.class_weights`.
+    by name, which training changes. `class_weights` and `class_counts` are by task, from `mtlib.loss.class_weights`.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Objective(nn.Module):
         teacher: MultiTaskModel | None = None,
         state: dict[str, Tensor] | None = None,
         class_weights: Mapping[str, Tensor] = MappingProxyType({}),
+        class_counts: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> None:
         super().__init__()
         self.config = config
@@ -46,7 +47,7 @@ class Objective(nn.Module):
         self.model = model
         self.teacher = teacher
         self.state = {} if state is None else state
-        self.class_weights = class_weights
+        self.class_weights, self.class_counts = class_weights, class_counts
 
     def forward(self, batches: Sequence[Batch], places: Sequence[Place]) -> tuple[Tensor, Tensor]:
         """Returns the loss of one optimizer step, from this worker's shard of each batch and its place.
@@ -91,9 +92,10 @@ class Objective(nn.Module):
         keep = any(self.config.penalty_entry(name).needs_embeddings for name in carried)
         clean = clean_pass(self.config, self.model, self.teacher, batch, place, keep)
         labels = self.model.to_unit(batch.task, batch.labels)
-        settings, weights = self.config.tasks[batch.task], self.class_weights.get(batch.task)
+        settings = self.config.tasks[batch.task]
+        weights, counts = self.class_weights.get(batch.task), self.class_counts.get(batch.task)
         loss = loss_per_example if batch.teacher is None else losses_of_known
-        values = {"loss": loss(settings, clean.kind, clean.output.logits, labels, weights)}
+        values = {"loss": loss(settings, clean.kind, clean.output.logits, labels, weights, counts)}
         for name in carried:
             penalty = self.config.penalty_entry(name)
             found = load_function(penalty.function)(clean, getattr(self.config, name))

@@ -27,8 +27,8 @@ def amount_lines(amounts: Mapping[tuple[str, ...], Amounts], tasks: Mapping[str,
             yield f"{title_of(task, tasks)} was trained on {', '.join(parts)}."
     if differs:
         yield (
-            "So an effect above is also that of training less of a task. With --set stages.0.order=max_size_cycle "
-            "stages.0.sum_losses=true each step has a batch of every task (Which tasks help which? in docs/searching.md)."
+            "So an effect above is also that of training less of a task. Steps have a batch of every task with --set "
+            "stages.0.order=max_size_cycle stages.0.sum_losses=true (docs/searching.md: Which tasks help which?)."
         )
 
 

@@ -6,6 +6,7 @@ from mtlib.runtime.errors import reason_of
 from results.answers.next_commands import report_command
 from results.health.equal_trainings import equal_trainings
 from results.health.finding import WORST_FIRST, Check, Finding
+from results.health.lost_rows import dropped_rows, lost_ends
 from results.health.outputs import constant_predictions, weak_dev_sets
 from results.health.repeated_texts import repeated_texts
 from results.health.scale import overwhelming_penalties, starved_tasks, vanishing_penalties
@@ -18,6 +19,8 @@ CHECKS: Mapping[str, Check] = {
     "predictions that are all the same": constant_predictions,
     "dev sets that show little": weak_dev_sets,
     "texts that occur twice": repeated_texts,
+    "rows that lose their end": lost_ends,
+    "rows that are left out": dropped_rows,
     "tasks that others starve": starved_tasks,
     "penalties that are numerically nothing": vanishing_penalties,
     "penalties that overwhelm the loss": overwhelming_penalties,

@@ -32,5 +32,5 @@ def repeated_texts(sweep: Sweep) -> Iterator[Finding]:
                 level="note",
                 what=f"{counted(contradictions, 'text')} of {title} in several train rows with labels that differ",
                 advice="correct the labels, or leave these rows out",
-                command=command,
+                command=f"{command} --contradictions",
             )

@@ -11,7 +11,7 @@ from mtlib.tasks import Task, value_of
 from results.records.epochs import read_part, read_trial_curves
 from results.records.examples import read_groups
 from results.records.predictions import labels_array, logits_array
-from results.records.trials import COMPLETED, OVERALL, TrialRecord, sweep_tasks
+from results.records.trials import COMPLETED, OVERALL, TrialRecord, sweep_cut_rows, sweep_tasks
 from results.stats.groups import independent_groups
 from results.stats.resampling import bootstrap_scores, example_values, percentile_interval, replicate_error
 
@@ -57,6 +57,7 @@ def trial_card_facts(
         num_trials=len(records),
         data_fingerprint=data.get("fingerprint", "not recorded"),
         num_rows=data.get("rows", {}),
+        cut_rows=sweep_cut_rows(info),
         versions={"python": info.get("python", "not recorded"), **info.get("packages", {}), **sources},
     )
 

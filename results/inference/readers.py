@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from mtlib.data.file_readers import SUFFIX_FORMATS, Format, check_surrogates, read_stream
+from mtlib.data.file_readers import SUFFIX_FORMATS, Format, Wanted, check_surrogates, read_stream
 from mtlib.data.file_suggestions import describe_folder
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
 from mtlib.runtime.errors import require
@@ -87,10 +87,10 @@ def read_texts(
     Rows are numbered from 0 where there is no `id_column`. `columns` are those of the texts; plain lines have none, but
     as many texts. Raises ValueError as `read_stream` and `read_parquet_stream`, or if Parquet comes through a pipe.
     """
-    wanted = (id_column, *columns)
+    wanted = Wanted(columns=(id_column, *columns))
     if form == "parquet":
         require(stream.seekable(), "--input must be a file where it is Parquet", name)
-        rows = read_parquet_stream(stream, name, wanted, numbered=True)
+        rows = read_parquet_stream(stream, name, wanted)
     else:
         rows = read_stream(stream, name, form, wanted)
     for where, cells in rows:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from mtlib.runtime.storage import Location, full_path, list_files, open_folder, write_bytes
 from results.records.files import check_schema, open_parquet, parquet_writer, report_damage, write_group
-from results.records.schemas import CURVES, EPOCH, PREDICTIONS
+from results.records.schemas import BARE_EPOCH, CURVES, EPOCH, PREDICTIONS
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.training.epoch_report import EpochReport
@@ -69,7 +69,7 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport", facts: Mapp
     stream = io.BytesIO()
     with parquet_writer(stream, EPOCH.with_metadata({**EPOCH.metadata, **own})) as writer:
         for part in report.predictions:
-            write_group(writer, epoch_rows(part.ids, part.labels, part.logits))
+            write_group(writer, epoch_rows(part.task, part.split, part.ids, part.labels, part.logits))
     write_bytes(root, epoch_path(trial, report.epoch), stream.getvalue())
 
 
@@ -78,10 +78,11 @@ def metadata_checksum(content: Sequence[bytes]) -> bytes:
     return str(zlib.crc32(b"\0".join(content))).encode()
 
 
-def epoch_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike) -> pa.Table:
+def epoch_rows(task: str, split: str, ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike) -> pa.Table:
     """Predictions as rows of an epoch's file.
 
     Args:
+        task, split: of all rows.
         ids: (rows,).
         labels: (rows,), NaN for none; or (rows, num_logits) of several labels.
         logits: (rows, num_logits).
@@ -90,7 +91,9 @@ def epoch_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike)
     rows, width = values.shape
     offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * width)
     has_several = known.ndim == 2
+    same = np.zeros(rows, dtype=np.int32)
     columns = [
+        *(pa.DictionaryArray.from_arrays(same, pa.array([name])) for name in (task, split)),
         pa.array(ids, pa.string()),
         pa.array(np.full(rows, np.nan, np.float32) if has_several else known),
         pa.array([np.flatnonzero(row) for row in known] if has_several else [None] * rows, pa.list_(pa.int32())),
@@ -109,8 +112,9 @@ def open_epoch(root: fs.SubTreeFileSystem, path: str) -> Iterator[tuple[pq.Parqu
     """
     name, epoch = full_path(root, path), int(posixpath.basename(path).split(".")[0])
     with open_parquet(root, path) as file, report_damage(name):
-        check_schema(file.schema_arrow, EPOCH, name)
-        metadata = file.schema_arrow.metadata
+        found = file.schema_arrow
+        check_schema(found, EPOCH if "task" in found.names else BARE_EPOCH, name)
+        metadata = found.metadata
         content = [metadata.get(key, b"") for key in CONTENT]
         if metadata_checksum(content) != metadata.get(CHECKSUM):
             raise ValueError(f"{name}: truncated or damaged: its checksum is wrong")
@@ -152,7 +156,7 @@ def with_place(table: pa.Table, trial: str, epoch: int) -> pa.Table:
     """Rows of an epoch's file with their trial and epoch, which its place says."""
     names = pa.repeat(pa.scalar(trial, pa.string()), table.num_rows)
     epochs = pa.repeat(pa.scalar(epoch, pa.int64()), table.num_rows)
-    columns = {name: table[name] for name in table.column_names} | {"trial": names, "epoch": epochs}
+    columns = {name: table[name] for name in BARE_EPOCH.names} | {"trial": names, "epoch": epochs}
     return pa.table(columns, schema=PREDICTIONS)
 
 

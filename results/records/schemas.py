@@ -41,5 +41,15 @@ PREDICTIONS = table_schema(
     },
 )
 
-EPOCH = table_schema("epoch", {name: PREDICTIONS.field(name).type for name in ("id", "label", "labels", "logits")})
+BARE_EPOCH = table_schema("epoch", {name: PREDICTIONS.field(name).type for name in ("id", "label", "labels", "logits")})
+"""As `EPOCH`, of files that were written before it had the columns `task` and `split`."""
+
+EPOCH = table_schema(
+    "epoch",
+    {
+        "task": pa.dictionary(pa.int32(), pa.string()),
+        "split": pa.dictionary(pa.int32(), pa.string()),
+        **{field.name: field.type for field in BARE_EPOCH},
+    },
+)
 """Predictions as an epoch's file keeps them: trial and epoch follow from its place."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from mtlib.config.schema import read_value
+from mtlib.data.cut_rows import CutRows
 from mtlib.data.tokenizer_facts import AUTO_TOKENIZER
 from mtlib.runtime.errors import first_line, nearest_names, require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
@@ -39,6 +40,10 @@ ENCODERS_KEY = "encoders"
 """The key under which a sweep with several encoders has the fingerprint of each by name."""
 TOKENIZERS_KEY = "tokenizers"
 """The key under which a sweep has a `TokenizerRecord` of each encoder by name."""
+CUT_ROWS_KEY = "cut_rows"
+"""The key of a sweep's data under which it has the fields of each `CutRows`."""
+DROPPED_ROWS_KEY = "dropped_rows"
+"""Likewise, by task, the fields of the `DroppedRows` of its train rows, where there are any."""
 FIRST_LOOK = "first_look"
 """Key of `sweep.json`: configurations and replicates that the first command declared which can tell anything apart."""
 
@@ -196,6 +201,11 @@ def sweep_tokenizer(info: Mapping[str, Any], encoder: str) -> TokenizerRecord:
     known = info.get(TOKENIZERS_KEY) or {}
     found = known.get(encoder) or (next(iter(known.values())) if len(known) == 1 else {})
     return TokenizerRecord(**found)
+
+
+def sweep_cut_rows(info: Mapping[str, Any]) -> list[CutRows]:
+    """Returns the rows that a sweep's trials cut, from the content of `sweep.json`; none without a record of it."""
+    return [CutRows(**fields) for fields in (info.get("data") or {}).get(CUT_ROWS_KEY, [])]
 
 
 def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from mtlib.config.methods import read_methods
-from mtlib.config.task_file import data_tasks
 from mtlib.data.file_suggestions import near_folder
+from mtlib.data.load import data_tasks
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require

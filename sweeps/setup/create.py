@@ -21,7 +21,15 @@ from mtlib.runtime.storage import (
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER
 from results.records.race import RACE_KEY, RaceRecord, race_to_json
-from results.records.trials import ENCODERS_KEY, FIRST_LOOK, SPACE_FILE, TOKENIZERS_KEY, write_sweep
+from results.records.trials import (
+    CUT_ROWS_KEY,
+    DROPPED_ROWS_KEY,
+    ENCODERS_KEY,
+    FIRST_LOOK,
+    SPACE_FILE,
+    TOKENIZERS_KEY,
+    write_sweep,
+)
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, check_name_is_free, writing_to
@@ -119,6 +127,8 @@ def sweep_info(
             "rows": {f"{task}-{split}": rows for (task, split), rows in inputs.num_rows.items()},
             "skipped": [*inputs.skipped, *inputs.left_out],
             "repeats": count_repeats(inputs),
+            CUT_ROWS_KEY: [vars(rows) for rows in inputs.cut_rows],
+            DROPPED_ROWS_KEY: {name: vars(table.dropped) for name, table in inputs.train.items() if table.dropped},
         },
         "encoder": {"name": space.base.encoder.name, "fingerprint": next(iter(encoders.values()))},
         **several,
@@ -137,11 +147,10 @@ def count_repeats(inputs: SweepInputs) -> dict[str, dict[str, int]]:
     Both are those of the first configuration that has the task.
     """
     counts = {}
-    for (name, split), table in ((key, table) for (key, _), table in inputs.tables.items()):
-        if split == "train" and name in inputs.dev and name not in counts:
-            task, groups = inputs.space.base.task(name), repeated_rows(table.texts)
-            counts[name] = {
-                "dev_rows_in_train": int(repeats_row(inputs.dev[name].texts, table.texts).sum()),
-                "contradictions": len(contradicting_rows(task, table.labels, groups)),
-            }
+    for name, table in inputs.train.items():
+        task, groups = inputs.space.base.task(name), repeated_rows(table.texts)
+        counts[name] = {
+            "dev_rows_in_train": int(repeats_row(inputs.dev[name].texts, table.texts).sum()),
+            "contradictions": len(contradicting_rows(task, table.labels, groups)),
+        }
     return counts

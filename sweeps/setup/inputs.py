@@ -1,7 +1,7 @@
 """The inputs of a sweep: space, data and encoder, found, read and checked on the driver before anything starts."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -10,10 +10,11 @@ from typing import Any
 
 from mtlib.config.methods import Methods, methods_of_tree, read_methods
 from mtlib.config.schema import to_dict
-from mtlib.config.task_file import SPLITS, TASK_FILE, data_tasks
+from mtlib.config.task_file import SPLITS, TASK_FILE
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, with_methods
-from mtlib.data.load import TableKey, find_held_sources, find_row_sources
+from mtlib.data.cut_rows import CutRows
+from mtlib.data.load import TableKey, data_tasks, find_held_sources, find_row_sources
 from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sources, read_tables
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.demo.corpus import demo_folder
@@ -81,8 +82,16 @@ class SweepInputs:
     """Notes on data and encoder to print."""
     tokenizers: Mapping[str, TokenizerRecord] = dataclasses.field(default_factory=dict)
     """How texts become tokens, by encoder; empty until encoders are loaded."""
+    cut_rows: Sequence[CutRows] = ()
+    """The train rows that are longer than `encoder.max_length`; empty until encoders are loaded."""
     precision_reason: str | None = None
     """Why the base's precision was chosen, in a clause; None where it is the user's or the space's."""
+
+    @property
+    def train(self) -> dict[str, Table]:
+        """The train rows by task, as the first configuration reads them that has the task."""
+        tables = first_tables(self.tables)[0].items()
+        return {name: table for (name, split), table in tables if split == "train" and name == table.task}
 
     def rows_of(self, config: TrialConfig) -> dict[TableKey, int]:
         """Usable rows by (set, split), as a point of the space has them."""

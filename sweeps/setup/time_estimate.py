@@ -135,10 +135,9 @@ def step_timer(
 def sample_tokens(inputs: SweepInputs, pretrained: PretrainedEncoder, folder: Path) -> Mapping[str, TokenTable]:
     """Returns some train rows of each task, spread evenly over its table, as tokens."""
     sampled = {}
-    for (name, split), table in ((key, table) for (key, _), table in inputs.tables.items()):
-        if split == "train" and name == table.task and name not in sampled:
-            rows = np.linspace(0, len(table.ids) - 1, min(SAMPLED_ROWS, len(table.ids))).astype(int)
-            sampled[name] = pick_rows(table, rows)
+    for name, table in inputs.train.items():
+        rows = np.linspace(0, len(table.ids) - 1, min(SAMPLED_ROWS, len(table.ids))).astype(int)
+        sampled[name] = pick_rows(table, rows)
     return tokenize(sampled, pretrained.tokenizer, folder)
 
 

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 
+from mtlib.data.cut_rows import find_cut_rows, most_cut
 from mtlib.data.tables import Table
 from mtlib.data.tokenizer_facts import (
     TOKENIZER_FILE,
@@ -53,7 +54,8 @@ def fit_tokenizers(
     """Returns the inputs with a record of each tokenizer, the encoders with their tokenizers, and lines to show.
 
     A new sweep reads texts as `tokenizer.json` says where `AutoTokenizer` reads them otherwise: the encoder was
-    pretrained with the tokens of the file. A resumed sweep reads them as it began.
+    pretrained with the tokens of the file. A resumed sweep reads them as it began. Of a new sweep the inputs and the
+    lines have the train rows that are too long for `encoder.max_length`.
 
     Raises:
         ValueError: one line: a resumed sweep would read other tokens than when it began, or the file cannot be used.
@@ -74,7 +76,10 @@ def fit_tokenizers(
         why = f"others: its {TOKENIZER_FILE}, or the version of transformers or tokenizers, has changed"
         require(recorded is None or recorded.tokens in (None, tokens), rule, why)
         fitted[name], records[name] = chosen, TokenizerRecord(source=chosen.tokenizer_source, tokens=tokens)
-    return dataclasses.replace(inputs, tokenizers=records), fitted, lines
+    tokenizers = {name: encoder.tokenizer for name, encoder in fitted.items()}
+    cut_rows = find_cut_rows(inputs.space.configs, inputs.train, tokenizers) if begun is None else []
+    lines += [f"{rows.sentence(inputs.space.base.task(rows.task).title)}." for rows in most_cut(cut_rows)]
+    return dataclasses.replace(inputs, tokenizers=records, cut_rows=cut_rows), fitted, lines
 
 
 def choose_tokenizer(

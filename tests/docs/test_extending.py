@@ -37,6 +37,11 @@ CASES: dict[str, dict[str, Any]] = {
         "wrong": {"tasks.sst.loss": "poly"},
         "title": "poly-1 loss (`poly1`)",
     },
+    "logit_adjusted": {
+        "choose": {"tasks.sst.loss": "logit_adjusted"},
+        "wrong": {"tasks.sst.loss": "logit_adjust"},
+        "title": "logit-adjusted cross entropy (`logit_adjusted`)",
+    },
     "multisample": {
         "choose": {"tasks.sst.head": "multisample"},
         "wrong": {"tasks.sst.head": "multisampel"},

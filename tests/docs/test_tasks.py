@@ -10,6 +10,7 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from mtlib.config.task_file import MAX_TASKS, TASK_FILE, TaskEntry, tasks_of_tree
@@ -48,6 +49,48 @@ def test_the_command_prints_what_the_page_shows(mine: Path, capsys: pytest.Captu
     assert main([mine.name]) == 0
     shown = re.sub(r"(always .*: [^,]*),.*", r"\1", capsys.readouterr().out)  # metrics besides the task's may be more
     assert shown in [re.sub(r"(always .*: [^,]*),.*", r"\1", text) for _, text in BLOCKS]
+
+
+def test_the_script_for_tasks_that_share_texts_leaves_no_row_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = [f"text {number}" for number in range(300)]
+    pairs = [(texts[at], texts[at + 1], at % 5) for at in range(299) if at % 4 < 3]
+    pd.DataFrame({"text": texts, "label": ["yes", "no"] * 150}).to_csv("answers.csv", index=False)
+    pd.DataFrame(pairs, columns=["first", "second", "grade"]).to_csv("similar.csv", index=False)
+    definitions = """
+        [tasks.answers]
+        kind = "binary"
+        labels = ["no", "yes"]
+        texts = ["text"]
+        label = "label"
+        train = "answers.csv"
+        dev = 0.1
+        [tasks.similar]
+        kind = "regression"
+        range = [0, 4]
+        texts = ["first", "second"]
+        label = "grade"
+        train = "similar.csv"
+        dev = 0.1
+    """
+    tables = read_data(config_of(tasks_of_tree(tomllib.loads(definitions))), tmp_path)
+    lost = tables["similar", "train"].dropped
+    assert lost is not None
+    assert lost.share > 0.1
+    exec(next(text for kind, text in BLOCKS if kind == "python" and "hold_out_texts" in text), {})
+    drawn = re.sub(r'"(\w+).csv"\s+dev = 0.1', r'"\1-train.csv"\ndev = "\1-dev.csv"', definitions)
+    tables = read_data(config_of(tasks_of_tree(tomllib.loads(drawn))), tmp_path)
+    train, dev = (
+        {text for (_, part), table in tables.items() if part == split for column in table.texts for text in column}
+        for split in ("train", "dev")
+    )
+    assert not train & dev
+    for name, rows in (("answers", len(texts)), ("similar", len(pairs))):
+        num_dev = len(tables[name, "dev"].ids)
+        assert len(tables[name, "train"].ids) + num_dev == rows
+        assert num_dev / rows == pytest.approx(0.1, abs=0.03)
 
 
 def test_the_rows_on_the_page_are_those_of_the_files(mine: Path) -> None:

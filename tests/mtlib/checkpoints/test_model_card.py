@@ -12,6 +12,7 @@ from huggingface_hub import EvalResult, ModelCard
 from mtlib.checkpoints.model_card import CardFacts, card_text, dev_data
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
+from mtlib.data.cut_rows import CutRows
 from mtlib.tasks import TASKS, TaskFiles
 
 FACTS: dict[str, Any] = {
@@ -62,6 +63,14 @@ def test_the_hub_shows_the_dev_score_of_each_task_with_its_interval(write: Write
     assert "95 %" not in sst.metric_name
     assert sts.metric_name.endswith(" (95 % interval 0.7000 to 0.8000)")
     assert "| STS | pearson | 0.7500 | 0.7000 to 0.8000 |" in text
+
+
+def test_rows_that_training_cut_are_a_limitation_of_the_models_of_that_training(write: Write) -> None:
+    cut = CutRows(task="sts", encoder="tiny", encoding="cross", max_length=64, share=0.142)
+    changes = {"encoder.name": "tiny", "tasks.sts.encoding": "cross"}
+    limits = write({**changes, "encoder.max_length": 64}, cut_rows=[cut]).partition("## Limitations")[2]
+    assert "- About 14.2% of the train rows of STS are longer than 64 tokens" in limits
+    assert "lose their end" not in write({**changes, "encoder.max_length": 32}, cut_rows=[cut])
 
 
 @pytest.mark.parametrize(

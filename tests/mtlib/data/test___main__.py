@@ -144,6 +144,34 @@ def test_a_mistake_is_one_line_with_its_place(
     assert line in one_line_exit(main, capsys, folder)
 
 
+def test_rows_that_are_too_long_for_an_encoder_are_counted_and_none_where_all_fit(
+    folder: Path, tiny_encoder_folder: Path, capsys: Capture
+) -> None:
+    words = ["--encoder", str(tiny_encoder_folder), "--max-length"]
+    assert main([str(folder), *words, "8"]) == 0
+    output = capsys.readouterr().out
+    (line,) = (line for line in output.splitlines() if "8 tokens" in line)
+    assert line.startswith("        About 100.0% of the train rows of grade are longer than 8 tokens")
+    assert f"--encoder {tiny_encoder_folder} --vary" in output, "the next command reads the same tokens"
+    assert main([str(folder), *words, "64"]) == 0
+    assert "tokens" not in capsys.readouterr().out
+    assert "nowhere" in one_line_exit(main, capsys, folder, "--encoder", "./nowhere")
+    assert "at least 8" in one_line_exit(main, capsys, folder, *words, "7")
+
+
+def test_all_contradicting_rows_are_listed_with_file_line_and_id(folder: Path, capsys: Capture) -> None:
+    rows = '{"text": "BAD", "tone": "neutral"}\n{"text": "a film", "tone": "neutral"}\n'
+    (folder / "tone-train.jsonl").write_text(TONE_TRAIN + rows)
+    assert main([str(folder), "--contradictions"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "tone train: 1 text in several rows with labels that differ" in lines
+    assert "grade dev: 0 pairs in several rows with labels that differ" in lines
+    assert [line for line in lines if "jsonl" in line] == [
+        "tone-train.jsonl:4  id 3  negative",
+        "tone-train.jsonl:6  id 5  neutral",
+    ]
+
+
 def test_wrong_use_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     assert "DIR must name a folder" in one_line_exit(main, capsys)
     assert "--glue must be given without DIR" in one_line_exit(main, capsys, tmp_path, "--glue")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data.file_readers import Format, Row, read_file
+from mtlib.data.file_readers import Format, Row, Wanted, read_stream, short_name
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "gold")
@@ -34,7 +34,14 @@ def expected_cells(frame: pd.DataFrame) -> list[list[str]]:
 def read(path: Path, form: Format, content: str | bytes, columns: Sequence[str] = COLUMNS, **options: Any) -> list[Row]:
     """The rows of a file with this content."""
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return list(read_file(path, form, columns, **options))
+    return read_path(path, form, columns, **options)
+
+
+def read_path(path: Path, form: Format, columns: Sequence[str] = COLUMNS, **options: Any) -> list[Row]:
+    """The rows of a file, which are numbered only if asked for."""
+    with path.open("rb") as stream:
+        wanted = Wanted(columns=columns, **{"is_numbered": False, **options})
+        return list(read_stream(stream, short_name(path), form, wanted))
 
 
 def cells_of(rows: Sequence[Row] | Iterator[Row]) -> list[list[str]]:
@@ -45,21 +52,21 @@ def cells_of(rows: Sequence[Row] | Iterator[Row]) -> list[list[str]]:
 def test_csv_with_tabs_or_commas_matches_pandas_and_the_csv_module(tmp_path: Path, delimiter: str) -> None:
     frame, path = random_frame([*PARTS, "two\nlines"] if delimiter == "," else PARTS), tmp_path / "set.csv"
     frame.to_csv(path, sep=delimiter, index=False)
-    found = cells_of(read_file(path, "csv", COLUMNS))
+    found = cells_of(read_path(path, "csv"))
     assert found == expected_cells(frame)
     assert found == expected_cells(pd.read_csv(path, sep=delimiter, dtype=str, keep_default_na=False))
     with path.open(newline="") as file:
         assert found == [[row[column] for column in COLUMNS] for row in csv.DictReader(file, delimiter=delimiter)]
     long = pd.DataFrame({"id": ["a", "b"], "premise": [LONG.replace(" ", "\n").strip(), LONG.strip()], "gold": "1"})
     long.to_csv(path, sep=delimiter, index=False)
-    assert cells_of(read_file(path, "csv", COLUMNS)) == expected_cells(long)
+    assert cells_of(read_path(path, "csv")) == expected_cells(long)
 
 
 def test_tsv_is_read_like_csv_without_quoting(tmp_path: Path) -> None:
     frame, path = random_frame([part for part in PARTS if part not in ("\x85", "\x1c", "\u2028")]), tmp_path / "t.tsv"
     lines = ["\t".join(frame.columns), *("\t".join(map(str, row)) for row in frame.to_numpy())]
     path.write_text("\n".join(lines) + "\n")
-    found = cells_of(read_file(path, "tsv", COLUMNS))
+    found = cells_of(read_path(path, "tsv"))
     with path.open(newline="") as file:
         reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         assert found == [[row[column].strip() for column in COLUMNS] for row in reader]
@@ -153,7 +160,7 @@ REFUSED: list[tuple[Format, str | bytes, str]] = [
 
 @pytest.mark.parametrize(("form", "content", "message"), REFUSED, ids=[entry[2] for entry in REFUSED])
 def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, form: Format, content: str | bytes, message: str) -> None:
-    found = one_line_error(read, tmp_path / "set.csv", form, content, numbered=form == "jsonl")
+    found = one_line_error(read, tmp_path / "set.csv", form, content, is_numbered=form == "jsonl")
     assert found.startswith(f"set.csv:{message}")
 
 
@@ -167,8 +174,8 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, form: Format, cont
 )
 def test_rows_without_ids_are_numbered_from_zero_with_blank_ones(tmp_path: Path, form: Format, content: str) -> None:
     numbered = [["0", "fine", "1"], ["1", "", ""], ["2", "good", "0"]]
-    assert cells_of(read(tmp_path / "set", form, content, numbered=True)) == numbered
-    assert cells_of(read(tmp_path / "set", form, content, ("", *COLUMNS[1:]), numbered=True)) == numbered
+    assert cells_of(read(tmp_path / "set", form, content, is_numbered=True)) == numbered
+    assert cells_of(read(tmp_path / "set", form, content, ("", *COLUMNS[1:]), is_numbered=True)) == numbered
     assert "id is missing" in one_line_error(read, tmp_path / "set", form, content)
 
 
@@ -178,7 +185,7 @@ def test_given_names_stand_for_a_missing_header_line(tmp_path: Path, form: Forma
 
     def found(*lines: Sequence[str], headers: Sequence[Sequence[str]] = (header,)) -> list[Row]:
         content = "\n".join(map(mark.join, lines))
-        return read(tmp_path / "set.csv", form, content, numbered=True, headers=headers)
+        return read(tmp_path / "set.csv", form, content, is_numbered=True, headers=headers)
 
     rows = [("set.csv:1", ["0", "fine", "1"]), ("set.csv:2", ["1", "good", "0"])]
     assert found(("s", "1", "fine"), ("s", "0", "good")) == rows

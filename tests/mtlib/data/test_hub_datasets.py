@@ -6,8 +6,8 @@ from typing import Any
 import datasets
 import pytest
 
+from mtlib.data.file_readers import ClassNames, Wanted
 from mtlib.data.hub_datasets import load_split, read_hub_data, split_hub_path
-from mtlib.data.parquet_files import ClassNames
 from mtlib.model.hub import ask_hub
 from sweeps.push import check_push
 from tests.one_line_error import one_line_error
@@ -35,13 +35,13 @@ def train() -> datasets.Dataset:
 
 
 def read(path: str, split: str = "train", columns: tuple[str, ...] = COLUMNS, **options: Any) -> list[list[str]]:
-    return [cells for _, cells in read_hub_data(path, split, columns, numbered=True, **options)]
+    return [cells for _, cells in read_hub_data(path, split, Wanted(columns=columns, **options))]
 
 
 def test_a_saved_dataset_with_splits_is_read_with_places_ids_and_names(train: datasets.Dataset, tmp_path: Path) -> None:
     datasets.DatasetDict({"train": train, "validation": train.select([2, 0])}).save_to_disk(tmp_path / "nli")
     path = f"hf://{tmp_path}/nli"
-    rows = list(read_hub_data(path, "train", COLUMNS, numbered=True))
+    rows = list(read_hub_data(path, "train", Wanted(columns=COLUMNS)))
     assert rows == [(f"{path} train: row {n}", [str(n), *cells]) for n, cells in enumerate(CELLS)]
     assert read(path, "validation") == [["0", *CELLS[2]], ["1", *CELLS[0]]]
     assert [cells[0] for cells in read(path, columns=("idx", *COLUMNS[1:]))] == ["10", "11", "12"]

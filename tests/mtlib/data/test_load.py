@@ -14,7 +14,7 @@ from mtlib.config.data import DataConfig, SourceConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.hold_out import normalise
-from mtlib.data.load import find_held_sources, find_row_sources, read_data, read_held_out
+from mtlib.data.load import MAX_PASTED_LABELS, data_tasks, find_held_sources, find_row_sources, read_data, read_held_out
 from mtlib.data.row_sources import HELD
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.tasks import TASKS, Task, TaskFiles
@@ -53,6 +53,30 @@ def config_of(
 def labels_of(table: Table) -> list[float]:
     found: list[float] = table.labels.tolist()
     return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "words"),
+    [
+        ("classes", ["legal", "Größe", "legal", ""], 'labels = ["Größe", "legal"]'),
+        ("classes", ["10", "9", "a"], 'labels = ["9", "10", "a"]'),
+        ("classes", ["2", "1.0", "0"], "num_labels = 3"),
+        ("classes", [f"{n}.5" for n in range(MAX_PASTED_LABELS + 1)], f"{MAX_PASTED_LABELS + 1} values"),
+        ("multilabel", [["b", "a"], [], ["c"]], 'labels = ["a", "b", "c"]'),
+    ],
+)
+def test_classes_without_labels_are_refused_with_the_labels_of_train(
+    tmp_path: Path, kind: str, cells: list[Any], words: str
+) -> None:
+    rows = (json.dumps({"text": "a", "topic": cell}) for cell in cells)
+    (tmp_path / "topic.jsonl").write_text("\n".join(rows))
+    definition = f'[tasks.topic]\nkind = "{kind}"\ntexts = ["text"]\nlabel = "topic"\n'
+    (tmp_path / "tasks.toml").write_text(f'{definition}train = "topic.jsonl"\ndev = 0.1\n')
+    message = one_line_error(data_tasks, tmp_path)
+    assert message.startswith(f"{tmp_path / 'tasks.toml'}: tasks.topic: labels")
+    assert words in message
+    (tmp_path / "topic.jsonl").unlink()
+    assert "must" in one_line_error(data_tasks, tmp_path)
 
 
 def test_without_sources_the_files_of_the_tasks_are_read(folder: Path) -> None:
@@ -170,7 +194,8 @@ def test_no_other_set_is_trained_on_dev_rows_that_are_drawn_from_train(tmp_path:
         file.write(f"{drawn[0].upper()},good\n{drawn[1]},bad\n")
     again = {"task": "tone", "role": "augment", "path": "own.csv"}
     tables = read_data(config.override({f"data.sources.again.{key}": value for key, value in again.items()}), tmp_path)
-    assert tables["mood", "train"].left_out == ("mood.csv: 2 rows share a text with dev rows drawn from train",)
+    (line,) = tables["mood", "train"].left_out
+    assert line.startswith("2 of 42 train rows of mood.csv (4.8%) share a text with dev rows of tone (2): ")
     assert (tables["tone", "train"].num_own_rows, len(tables["tone", "train"].ids)) == (30, 60)
     assert not texts_of([tables["tone", "train"]]) & set(map(normalise, drawn))
 
@@ -232,8 +257,12 @@ def test_no_held_out_text_is_in_any_train_table(folder: Path) -> None:
     assert [len(held[task].ids) for task in ALL] == [6, 14, 4]
     assert [train[task].num_own_rows for task in ALL] == [24, 56, 18]
     assert (len(train["sst"].ids), len(train["pairs"].ids)) == (48, 58)
-    assert train["sst"].left_out == ("texts.csv: 6 rows share a text with rows held out",)
-    assert train["pairs"].left_out == ("pairs.csv: 14 rows share a text with rows held out",)
+    assert (
+        train["sst"]
+        .left_out[0]
+        .startswith("6 of 30 train rows of texts.csv (20.0%) share a text with rows held out of sst")
+    )
+    assert train["pairs"].left_out[0].startswith("14 of 72 train rows of pairs.csv (19.4%)")
     assert all(len(tables[task, "dev"].ids) == 13 for task in ALL), "dev is as it was"
 
 

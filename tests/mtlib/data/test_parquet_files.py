@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtlib.data.file_readers import read_file
-from mtlib.data.parquet_files import ClassNames, read_parquet_file
+from mtlib.data.file_readers import ClassNames, Row, Wanted, read_stream
+from mtlib.data.parquet_files import read_parquet_stream
 from tests.one_line_error import one_line_error
 
 ROWS = pd.DataFrame({"id": [3, 1, 2], "text": [" a ", 'b "quoted", c', None], "extra": [1, 2, 3], "grade": [0.5, 1, 2]})
@@ -23,20 +23,26 @@ COLUMNS = ("", "text", "label")
 def read(path: Path, table: pa.Table, columns: Sequence[str] = COLUMNS, **options: Any) -> list[list[str]]:
     """The cells of a file with this table, the numbers of rows first."""
     pq.write_table(table, path)
-    return [cells for _, cells in read_parquet_file(path, columns, numbered=True, **options)]
+    return [cells for _, cells in read_path(path, columns, **options)]
+
+
+def read_path(path: Path, columns: Sequence[str] = COLUMNS, **options: Any) -> list[Row]:
+    with path.open("rb") as stream:
+        return list(read_parquet_stream(stream, path.name, Wanted(columns=columns, **options)))
 
 
 @pytest.mark.parametrize("columns", [("id", "text", "grade"), ("key", "grade", "text")])
 def test_rows_are_those_of_a_csv_file_with_the_same_table(tmp_path: Path, columns: tuple[str, ...]) -> None:
     ROWS.to_csv(tmp_path / "rows.csv", index=False)
-    expected = [cells for _, cells in read_file(tmp_path / "rows.csv", "csv", columns, numbered=True)]
+    with (tmp_path / "rows.csv").open("rb") as stream:
+        expected = [cells for _, cells in read_stream(stream, "rows.csv", "csv", Wanted(columns=columns))]
     assert read(tmp_path / "rows.parquet", pa.Table.from_pandas(ROWS), columns) == expected
 
 
 def test_files_of_several_row_groups_are_read_whole(tmp_path: Path) -> None:
     table = pa.table({"text": ["x", "y"] * 500, "label": [1, 2] * 500})
     pq.write_table(table, tmp_path / "many.parquet", row_group_size=70)
-    rows = list(read_parquet_file(tmp_path / "many.parquet", COLUMNS, numbered=True))
+    rows = read_path(tmp_path / "many.parquet")
     assert [cells for _, cells in rows] == [[str(n), "xy"[n % 2], str(1 + n % 2)] for n in range(1000)]
     assert rows[70][0] == "many.parquet: row 70"
 
@@ -66,7 +72,7 @@ def test_mistakes_are_named_with_row_and_column(tmp_path: Path) -> None:
     message = one_line_error(read, path, pa.table({"text": ["a", "b"], "label": [[1.0], [2.0] * 999]}))
     assert message.startswith("rows.parquet: row 0: column label must be text or a number, got [1.0]")
     path.write_text("id,text\n")
-    message = one_line_error(lambda: list(read_parquet_file(path, COLUMNS, numbered=True)))
+    message = one_line_error(read_path, path)
     assert message.startswith("rows.parquet must be a Parquet file that can be read")
 
 

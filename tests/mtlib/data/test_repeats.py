@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row
+from mtlib.data.repeats import contradicting_rows, label_shift, repeated_rows, repeats_row
 from mtlib.tasks import TASKS
 
 
@@ -29,3 +29,16 @@ def test_labels_contradict_if_they_differ_and_numbers_by_more_than_a_tenth_of_th
     several = dataclasses.replace(TASKS["sst"], kind="multilabel", label_range=(0, 1), metric="micro_f1")
     labels = np.array([[1, 0], [1, 1], [1, 0], [1, 0], [1, 0]])
     assert contradicting_rows(several, labels, groups) == [[0, 1]]
+
+
+def test_the_shift_of_labels_is_that_of_the_mean_or_of_the_share_that_changes_most() -> None:
+    every = np.array([0, 1, 1, 2, 2, 2, 2, 2], dtype=np.float32)
+    shift = label_shift(TASKS["sst"], every, every[:3])
+    assert "0.0% of the rest have label 2, before 62.5%" in shift
+    shift = label_shift(TASKS["sts"], every, every[:3])
+    assert "the mean label of the rest is 0.667, before 1.5" in shift
+    tags = dataclasses.replace(
+        TASKS["sst"], kind="multilabel", label_range=(0, 1), metric="micro_f1", labels=("a", "b")
+    )
+    several = np.array([[1, 1], [1, 0]], dtype=np.float32)
+    assert "100.0% of the rest have label b, before 50.0%" in label_shift(tags, several, several[:1])

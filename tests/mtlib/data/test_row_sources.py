@@ -83,10 +83,12 @@ def test_rows_of_other_files_that_share_a_held_out_text_are_dropped_and_counted(
     loud = [text.upper().replace(" ", "  ") for text in held_texts]
     extra = read(keeping(write(tmp_path, "extra", ["new", *loud, "newer"]), hold_out), tmp_path)
     assert (extra.ids, extra.num_own_rows) == (["extra0", "extra11"], 2)
-    assert extra.left_out == ("extra.csv: 10 rows share a text with rows held out",)
+    assert extra.left_out[0].startswith(
+        "10 of 12 train rows of extra.csv (83.3%) share a text with rows held out of sst"
+    )
     copy = keeping(write(tmp_path, "copy", held_texts[:4]), hold_out)
     assert one_line_error(read, copy, tmp_path) == (
-        "copy.csv: there must be train rows that share no text with rows held out, got none among 4"
+        "copy.csv: there must be train rows that share no text with rows held out of sst, got none among 4"
     )
 
 
@@ -113,7 +115,25 @@ def test_drawn_dev_rows_and_train_rows_make_up_the_file_and_nothing_of_dev_is_tr
     assert np.bincount(dev.labels.astype(int)).tolist() == [2] * 5, "each class has its share"
     assert sorted(rows_of(dev) + rows_of(train) + rows_of(held)) == sorted(rows_of(read_all_rows(own, tmp_path)))
     extra = dataclasses.replace(write(tmp_path, "extra", [*dev.texts[0], "new"]), drawn_dev=(drawing,))
-    assert read(extra, tmp_path).left_out == ("extra.csv: 10 rows share a text with dev rows drawn from train",)
+    assert read(extra, tmp_path).left_out[0].startswith("10 of 11 train rows of extra.csv (90.9%)")
+
+
+def test_rows_dropped_for_a_text_in_dev_are_counted_by_the_task_of_dev_with_what_it_does_to_the_labels(
+    tmp_path: Path, own: RowSource
+) -> None:
+    drawing = dataclasses.replace(own, dev_share=0.25)
+    other = dataclasses.replace(drawing, task=dataclasses.replace(drawing.task, name="other"), dev_share=0.5)
+    first = read(dataclasses.replace(drawing, split="dev"), tmp_path).texts[0]
+    second = read(dataclasses.replace(other, split="dev"), tmp_path).texts[0]
+    extra = write(tmp_path, "extra", [*sorted({*first, *second}), *(f"new {number}" for number in range(20))])
+    extra = dataclasses.replace(extra, drawn_dev=(drawing, other))
+    table = read(extra, tmp_path)
+    dropped, num_dropped = table.dropped, len({*first, *second})
+    assert dropped is not None
+    assert (dropped.num_rows, dropped.num_dropped) == (num_dropped + 20, num_dropped)
+    assert dropped.by == {"dev rows of sst": 10, "dev rows of other": 20}
+    assert table.left_out == (dropped.sentence("extra.csv"),)
+    assert read(dataclasses.replace(extra, drawn_dev=()), tmp_path).dropped is None
 
 
 def test_files_of_a_pattern_are_read_by_name_and_numbered_through(tmp_path: Path, own: RowSource) -> None:

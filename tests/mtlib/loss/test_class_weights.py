@@ -1,19 +1,36 @@
-"""Class weights against scikit-learn, in formulas and in a fit."""
+"""Class weights against scikit-learn, in formulas and in a fit; counts of classes as a user's own loss gets them."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from sklearn.utils.class_weight import compute_class_weight
 
+from mtlib.config.losses import Loss
+from mtlib.config.methods import read_methods
 from mtlib.config.network import TaskConfig
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, with_methods
 from mtlib.data.token_cache import Corpus
-from mtlib.loss.class_weights import all_class_weights, balanced_weights, weights_of_labels
+from mtlib.loss.class_weights import all_class_weights, balanced_weights, class_counts, weights_of_labels
 from mtlib.loss.losses import loss_per_example
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.train import train
+from mtlib.training.epoch_report import EpochReport
 
 CONFIG = TaskConfig(loss="binary_cross_entropy", encoding="single")
+COUNTED = {"loss": "counting", "batch_size": 10_000, "probe_rows": 0, "scored_train_rows": 0}
+
+COUNTING = """\
+from mtlib.config.losses import Loss
+
+def counting_loss(logits, labels, class_counts):
+    return class_counts[labels.long()] + 0 * logits.sum(1)
+
+functions = {"classes": counting_loss, "binary": counting_loss}
+LOSSES = {"counting": Loss(title="counting", description="", functions=functions, needs_class_counts=True)}
+"""
 
 
 def test_balanced_weights_are_those_of_scikit_learn() -> None:
@@ -40,3 +57,36 @@ def test_weights_are_taken_from_the_own_rows_of_train(tiny_config: TrialConfig, 
     assert found.keys() == {"sst", "qqp"}
     np.testing.assert_allclose(found["sst"], balanced_weights(table.labels[:20], 5), rtol=1e-6)
     assert found["qqp"].tolist() == [1, 3]
+
+
+def test_counts_of_several_labels_are_of_their_absence_and_presence() -> None:
+    assert class_counts(np.array([[1, 0], [1, 1], [1, 0]]), 2).tolist() == [[0, 3], [2, 1]]
+    assert class_counts(np.array([0.0, 2.0, 2.0]), 4).tolist() == [1, 0, 2, 0]
+
+
+def test_an_own_loss_gets_the_counts_of_train_and_of_dev_each_class_counts_once(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    (tmp_path / "counting.py").write_text(COUNTING)
+    reports = list[EpochReport]()
+
+    def note(report: EpochReport) -> bool:
+        reports.append(report)
+        return True
+
+    config = with_methods(tiny_config, read_methods([tmp_path / "counting.py"]))
+    tasks = ["sst", "qqp"]
+    plan = {"tasks": tasks, "order": "max_size_cycle", "sum_losses": True, "steps_per_epoch": 1}
+    chosen = {f"tasks.{task}.{key}": value for task in tasks for key, value in COUNTED.items()}
+    train(config.override({"stages": [plan], "smart.weight": 0, **chosen}), tiny_corpus, tiny_encoder, on_epoch=note)
+    losses = {(point.task, point.split): point.value for point in reports[-1].points if point.metric == "loss"}
+    for task in tasks:
+        labels = tiny_corpus[task, "train"].labels
+        occurs = np.unique(labels, return_counts=True)[1]
+        assert losses[task, "train"] == pytest.approx((occurs**2).sum() / len(labels)), "all rows are in the one batch"
+        assert losses[task, "dev"] == 1
+
+
+def test_a_regression_has_no_classes_to_count() -> None:
+    with pytest.raises(ValueError, match="needs_class_counts must be False of a loss for regressions"):
+        Loss(title="", description="", functions={"regression": "any"}, needs_class_counts=True)

@@ -23,7 +23,8 @@ def test_dev_rows_of_train_and_contradictions_are_findings() -> None:
     assert texts.what.startswith("200 texts of SST in several train rows")
     assert more.what.startswith("3 dev rows of QQP (1.5%) have the texts of a train row")
     assert [one.level, texts.level, more.level] == ["note", "note", "warning"]
-    assert {finding.command for finding in (one, texts, more)} == {"python -m mtlib.data '/my data'"}
+    assert {finding.command for finding in (one, more)} == {"python -m mtlib.data '/my data'"}
+    assert texts.command == "python -m mtlib.data '/my data' --contradictions", "it lists all of them"
 
 
 def test_clean_data_and_sweeps_without_counts_have_no_finding() -> None:

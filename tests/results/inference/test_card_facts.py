@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mtlib.data.cut_rows import CutRows
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from results.inference.card_facts import trial_card_facts
@@ -34,6 +35,16 @@ def test_facts_are_those_of_the_sweep_and_the_epoch(sweep_folder: Path) -> None:
         assert (facts.title, facts.num_trials, facts.data_fingerprint) == ("mine 0001-r0", len(records), "abc")
         assert facts.num_rows == {"train": 30}
         assert facts.versions == {"python": "3.12.1", "torch": "2.9", "sources": "f00-changed"}
+
+
+def test_facts_have_the_rows_that_the_sweep_cut(sweep_folder: Path) -> None:
+    records, cut = (
+        read_trials(sweep_folder),
+        CutRows(task="sst", encoder="a", encoding="single", max_length=8, share=0.5),
+    )
+    root, info = open_folder(sweep_folder), {**INFO, "data": {"cut_rows": [vars(cut)]}}
+    assert trial_card_facts(info, root, records[1], "overall", 1, records).cut_rows == [cut]
+    assert trial_card_facts(INFO, root, records[1], "overall", 1, records).cut_rows == []
 
 
 def test_intervals_are_those_of_the_epochs_predictions(sweep_folder: Path) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from mtlib.runtime.storage import open_folder
@@ -50,6 +52,24 @@ def test_epoch_is_read_back_as_reported(tmp_path: Path, make_report: MakeReport)
         np.testing.assert_array_equal(np.array(table["logits"].to_pylist(), dtype=np.float32), part.logits)
     assert read_part(root, TRIAL, 3, "sst", "test") is None
     assert read_part(root, TRIAL, 2, "sst", "dev") is None
+
+
+def test_each_row_of_a_file_says_its_task_and_split(tmp_path: Path, make_report: MakeReport) -> None:
+    write(tmp_path, make_report, 1)
+    rows = pd.read_parquet(tmp_path / epoch_path(TRIAL, 1)).groupby(["task", "split"], observed=True)["id"].agg(list)
+    assert rows.to_dict() == {(part.task, part.split): part.ids for part in make_report(1).predictions}
+
+
+def test_files_without_these_columns_are_read_as_before(tmp_path: Path, make_report: MakeReport) -> None:
+    write(tmp_path, make_report, 1)
+    root, path = open_folder(tmp_path), tmp_path / epoch_path(TRIAL, 1)
+    expected = read_epoch(root, TRIAL, 1), read_part(root, TRIAL, 1, "sst", "train")
+    file = pq.ParquetFile(path)
+    groups = [file.read_row_group(group).drop_columns(["task", "split"]) for group in range(file.num_row_groups)]
+    with pq.ParquetWriter(path, groups[0].schema) as writer:
+        for group in groups:
+            writer.write_table(group)
+    assert (read_epoch(root, TRIAL, 1), read_part(root, TRIAL, 1, "sst", "train")) == expected
 
 
 def test_curves_have_the_points_of_all_epochs(tmp_path: Path, make_report: MakeReport) -> None:

@@ -75,11 +75,11 @@ def test_trials_scored_on_other_examples_are_not_compared(tmp_path: Path, ids: l
 
 def test_several_labels_are_kept_as_their_numbers() -> None:
     labels, logits = np.array([[1, 0, 1], [0, 0, 0]], dtype=np.float32), np.zeros((2, 3))
-    table = epoch_rows(["a", "b"], labels, logits)
+    table = epoch_rows("sst", "dev", ["a", "b"], labels, logits)
     assert table["labels"].to_pylist() == [[0, 2], []]
     assert np.isnan(table["label"].to_numpy()).all()
     np.testing.assert_array_equal(labels_array(table), labels)
-    assert not has_same_examples(table, epoch_rows(["a", "b"], labels[::-1], logits))
-    single = epoch_rows(["a", "b"], [3.0, np.nan], logits)
+    assert not has_same_examples(table, epoch_rows("sst", "dev", ["a", "b"], labels[::-1], logits))
+    single = epoch_rows("sst", "dev", ["a", "b"], [3.0, np.nan], logits)
     assert single["labels"].null_count == 2
     np.testing.assert_array_equal(labels_array(single), [3, np.nan])

@@ -11,11 +11,13 @@ from unittest.mock import ANY
 import pytest
 
 from mtlib.config.trial import TrialConfig
+from mtlib.data.cut_rows import CutRows
 from mtlib.data.load import read_held_out
+from mtlib.data.repeats import DroppedRows
 from mtlib.runtime.storage import open_folder, write_bytes
 from results.records.examples import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.schemas import SCHEMA_VERSION
-from results.records.trials import read_sweep
+from results.records.trials import read_sweep, sweep_cut_rows
 from sweeps.driver.resume import read_saved_options
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.inputs import SweepInputs
@@ -43,6 +45,8 @@ def test_created_sweep_has_a_complete_folder(options: Build, inputs: SweepInputs
         "rows": {"sst-train": 3, "sst-dev": 2},
         "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
         "repeats": {},
+        "cut_rows": [],
+        "dropped_rows": {},
     }
     assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": FINGERPRINT}
     assert set(info["code"]) == {"sources", "libraries"}
@@ -66,6 +70,17 @@ def test_repeated_and_contradicting_texts_are_recorded(options: Build, inputs: S
     data = dataclasses.replace(inputs, dev=dev, tables={(("sst", "train"), ()): train})
     info = read_sweep(create_sweep(options(), data, ENCODERS, []).options.folder)
     assert info["data"]["repeats"] == {"sst": {"dev_rows_in_train": 2, "contradictions": 1}}
+
+
+def test_cut_and_dropped_rows_are_recorded_so_that_they_can_be_read_back(options: Build, inputs: SweepInputs) -> None:
+    dropped = DroppedRows(num_rows=9, num_dropped=6, by={"dev rows of qqp": 6}, shift="another mean")
+    cut = CutRows(task="sst", encoder="tiny", encoding="single", max_length=8, share=0.5)
+    tables: Any = {(("sst", "train"), ()): dataclasses.replace(build_table("sst", ["a"]), dropped=dropped)}
+    dev = {"sst": build_table("sst", ["b"])}
+    data = dataclasses.replace(inputs, tables=tables, dev=dev, cut_rows=[cut])
+    info = read_sweep(create_sweep(options(), data, ENCODERS, []).options.folder)
+    assert sweep_cut_rows(info) == [cut]
+    assert DroppedRows(**info["data"]["dropped_rows"]["sst"]) == dropped
 
 
 def test_a_disk_that_is_full_leaves_the_name_free(

@@ -26,7 +26,7 @@ def table_of(*columns: tuple[str, ...]) -> Table:
 
 def with_table(inputs: SweepInputs, table: Table) -> SweepInputs:
     key = table.task, table.split
-    return dataclasses.replace(inputs, tables={(key, ()): table})
+    return dataclasses.replace(inputs, tables={(key, ()): table}, dev={table.task: table})
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -99,6 +99,21 @@ def test_a_sweep_of_before_tokenizers_were_recorded_goes_on_with_the_class(
     found, encoders, lines = fit_tokenizers(options(resume=True), data, {"own": encoder})
     assert (encoders["own"], lines) == (encoder, [])
     assert found.tokenizers["own"].source == AUTO_TOKENIZER
+
+
+def test_rows_that_are_too_long_are_shown_and_recorded_of_a_new_sweep(
+    options: Build, inputs: SweepInputs, tiny_encoder_folder: Path
+) -> None:
+    name = str(tiny_encoder_folder)
+    base = inputs.space.base.override({"encoder.name": name, "encoder.max_length": 8})
+    short = dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
+    encoders = {name: load_encoder(name)}
+    data = with_table(short, table_of(("a film " * 20, "a film", "a cat", "a dog")))
+    found, _, lines = fit_tokenizers(options(), data, encoders)
+    assert [(rows.task, rows.max_length, rows.share) for rows in found.cut_rows] == [("sst", 8, 0.25)]
+    assert any("25.0%" in line and "SST" in line and "8 tokens" in line for line in lines)
+    found, _, lines = fit_tokenizers(options(), with_table(short, table_of(("a film",))), encoders)
+    assert (found.cut_rows, lines) == ([], [])
 
 
 def test_the_sample_is_of_distinct_texts_in_any_order() -> None:
