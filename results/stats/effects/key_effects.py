@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,8 @@ class ValueContrasts:
 
     means: dict[Any, Floats]
     """(configurations,) of the mean at each value."""
-    base: Any
-    """The value that others are compared with: the key's base, or the value with the best mean."""
+    key: SearchedKey
+    """With the value as its base that others are compared with."""
     differences: dict[Any, Floats]
     """(configurations,) of the difference from the base value, for values that can be compared with it."""
     together: Floats
@@ -230,18 +231,17 @@ def value_contrasts(
         configurations: as in `ValueContrasts`.
         means: of the configurations.
     """
-    base, is_picked = key.base, key.is_picked or key.base is NO_VALUE
-    if base is NO_VALUE:
-        comparable = {one for pair in pairs for one in pair} or set(levels)
-        ordered = in_value_order(value for value in levels if value in comparable)
-        base = ordered[int(np.argmax([levels[value] @ means.means for value in ordered]))]
-    differences = {value: pairs[value, base] for value in levels if (value, base) in pairs}
-    place = {value: number for number, value in enumerate(in_value_order(levels))}
-    every = [own for (one, other), own in pairs.items() if place[one] < place[other]]
-    together = every if is_picked else list(differences.values())
+    ordered = in_value_order(levels)
+    if key.base is NO_VALUE:
+        comparable = [value for value in ordered if any(value in pair for pair in pairs)] or ordered
+        best = comparable[int(np.argmax([levels[value] @ means.means for value in comparable]))]
+        key = replace(key, base=best, is_picked=True)
+    differences = {value: pairs[value, key.base] for value in levels if (value, key.base) in pairs}
+    every = [pairs[pair] for pair in combinations(ordered, 2) if pair in pairs]
+    together = every if key.is_picked else list(differences.values())
     return ValueContrasts(
         means=levels,
-        base=base,
+        key=key,
         differences=differences,
         together=np.stack(together) if together else np.zeros((0, len(means.means))),
         configurations=configurations,

@@ -115,11 +115,6 @@ def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, Any]) -> list[Se
     return [with_base(key, bases[key.name]) if key.name in bases else key for key in keys]
 
 
-def with_picked(keys: Iterable[SearchedKey], picked: Mapping[str, Any]) -> list[SearchedKey]:
-    """Returns the keys, some with the value as their base that was picked by its mean, given by the key's name."""
-    return [replace(key, base=picked[key.name], is_picked=True) if key.name in picked else key for key in keys]
-
-
 def with_base(key: SearchedKey, wanted: Any) -> SearchedKey:
     """Returns the key with another base value; arguments and errors as of `with_bases`."""
     require(key.range is None, "a base value must be of a key with listed values", f"{key.name}, which has a range")

@@ -24,7 +24,7 @@ from results.stats.effects.key_effects import (
     with_earlier,
 )
 from results.stats.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
-from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, searched_keys, with_bases, with_picked
+from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, searched_keys, with_bases
 from results.stats.error_spending import Look
 from results.stats.looks import Looks, looks_at
 from results.stats.power import Precision, precision_of
@@ -57,13 +57,13 @@ class ColumnEffects:
     precisions: Mapping[str, Precision | None]
     """By key of a grid; None where no value was compared with the base, or as `precision_of`."""
     interactions: Sequence[Interaction]
-    picked: Mapping[str, Any] = field(default_factory=dict)
-    """By key without a base that was trained: the value with the best mean, which others are compared with."""
+    keys: Mapping[str, SearchedKey] = field(default_factory=dict)
+    """By name the keys with listed values, each with the value as its base that others are compared with in this score.
+    """
 
     def key_of(self, key: SearchedKey) -> SearchedKey:
-        """Returns a key with the value as its base that others are compared with in this score."""
-        (found,) = with_picked([key], self.picked)
-        return found
+        """Returns the key as one of `keys`, or as it is."""
+        return self.keys.get(key.name, key)
 
     @property
     def title(self) -> str:
@@ -245,8 +245,8 @@ def column_effects(
             ]
             before = [group for group in before if group]
             own = configuration_means(scores.of_models((task, "dev"), counted, before))
-            same_bases = with_picked(varied, found.picked)
-            found = found.with_earlier(grid_effects(same_bases, [group[0].params for group in before], own, look))
+            keys_now = list(found.keys.values())
+            found = found.with_earlier(grid_effects(keys_now, [group[0].params for group in before], own, look))
     elif (fit := fit_keys(varied, means, params)) is None:
         is_fitted = False
     else:
@@ -255,7 +255,7 @@ def column_effects(
         choices = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
         found = GridEffects(
             values={name: key_effects(own, means, looks.now) for name, own in choices.items()},
-            picked=picked_bases(varied, choices),
+            keys={name: own.key for name, own in choices.items()},
         )
     return ColumnEffects(
         task=task,
@@ -270,13 +270,8 @@ def column_effects(
         curves=curves,
         precisions=found.precisions,
         interactions=found.interactions,
-        picked=found.picked,
+        keys=found.keys,
     )
-
-
-def picked_bases(keys: Sequence[SearchedKey], contrasts: Mapping[str, ValueContrasts]) -> dict[str, Any]:
-    """Returns the bases that were picked by their means, by key."""
-    return {key.name: contrasts[key.name].base for key in keys if key.base is NO_VALUE and key.name in contrasts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,7 +282,7 @@ class GridEffects:
     trends: Mapping[str, Trend] = field(default_factory=dict)
     precisions: Mapping[str, Precision | None] = field(default_factory=dict)
     interactions: Sequence[Interaction] = ()
-    picked: Mapping[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, SearchedKey] = field(default_factory=dict)
 
     def with_earlier(self, earlier: "GridEffects") -> "GridEffects":
         """These with what an earlier look has shown, which holds together with the present one."""
@@ -314,7 +309,7 @@ def grid_effects(
         trends={name: trend for name, trend in trends.items() if trend},
         precisions={name: key_precision(contrasts[name], values[name], means, look) for name in values},
         interactions=find_interactions(keys, means, params, look),
-        picked=picked_bases(keys, contrasts),
+        keys={name: own.key for name, own in contrasts.items()},
     )
 
 
