@@ -90,15 +90,13 @@ def split_values(text: str) -> list[str]:
 def with_further(text: str, given: str) -> str | None:
     """Returns a list of values as typed, followed by the further ones of the list `given`;
     None if that lacks a value."""
-    known, wanted = ({number_or_text(value): value for value in COMMA.split(one)} for one in (text, given))
+    known, wanted = (  # by the number that a value is, as it may have several spellings
+        {float(value) if is_number(value) else unquoted(value.strip()): value for value in COMMA.split(one)}
+        for one in (text, given)
+    )
     if not known.keys() <= wanted.keys():
         return None
     return ",".join([text, *(value for key, value in wanted.items() if key not in known)])
-
-
-def number_or_text(text: str) -> float | str:
-    """Returns a value as typed, so that two spellings of a number are equal."""
-    return float(text) if is_number(text) else unquoted(text.strip())
 
 
 def unquoted(text: str) -> str:

@@ -26,7 +26,7 @@ BYTES_PER_TRIAL = 20_000
 """The size of a trial's small files, a disk block each, and of its row in the records."""
 
 EXPECTED_BEST = 2
-"""Epochs of a trial of three tasks that are best by some score, as measured (docs/measurements/sweeps.md, "Disk")."""
+"""Epochs of a trial of three tasks that are best by some score: 1 or 2 (docs/measurements/sweeps.md, "Disk")."""
 
 Measure = Callable[[TrialConfig], int]
 """Bytes of the weights of a configuration's model, as they are kept."""
@@ -69,7 +69,7 @@ def disk_need(
     # Of a trial that has ended only the epochs stay by whose score it is among the best.
     num_weights = options.keep_models * max(map(num_scores, configs)) + num_concurrent * max(map(num_best, configs))
     # The end of a stage in the store has at most what there is at the trial's end.
-    entries = (most_best(own) * measure(own) + state_bytes(own, measure) + record_bytes(own, inputs) for own in ends)
+    entries = (num_best(own) * measure(own) + state_bytes(own, measure) + record_bytes(own, inputs) for own in ends)
     stages = copies * sum(entries) if options.shares_stages else 0
     # While a state is written there is one more than are kept.
     states = num_concurrent * (STATES_KEPT + 1) * max(state_bytes(config, measure) for config in configs)
