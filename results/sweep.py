@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mtlib.config.methods import methods_of_tree
 from mtlib.config.penalties import Penalty
-from mtlib.runtime.errors import reason_of, require_name
+from mtlib.runtime.errors import reason_of, require, require_name
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.answers.answer import Answer, answer_question
@@ -44,7 +44,6 @@ from results.records.trials import (
     require_trial,
     sweep_tasks,
 )
-from results.stats.class_scores import class_scores_frame
 from results.stats.effects.searched_keys import base_number, searched_keys
 from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.stats.looks import Looks, looks_at
@@ -136,9 +135,17 @@ class Sweep:
             ValueError: there is no such task, it is a regression, or predictions cannot be read.
         """
         require_name(task, self.tasks, "task")
-        epochs = self.plot.best_epoch_scores[0]
-        wanted = [(trial, epochs[trial]) for trial in self.plot.dev_scores(task)]
-        return class_scores_frame(open_folder(self.path), self.tasks[task], wanted)
+        names, epochs = self.tasks[task].class_names, self.plot.best_epoch_scores[0]
+        rule = "scores of classes must be of a task with classes"
+        require(not self.tasks[task].is_regression, rule, f"{task}, a regression")
+        rows = [
+            (trial, epochs[trial], name, *own)
+            for trial in self.plot.dev_scores(task)
+            for name, own in zip(names, self.plot.predicted(task, trial).scores_by_class, strict=True)
+        ]
+        scores = dict.fromkeys(("precision", "recall", "f1"), "float64")
+        types = {"trial": "string", "epoch": "int64", "class": "string", **scores, "support": "int64"}
+        return pd.DataFrame(rows, columns=list(types)).astype(types)
 
     def ranking(self) -> pd.DataFrame:
         """Returns the configurations, best first.

@@ -62,9 +62,10 @@ def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:
     return np.asarray(np.divide(top, bottom, out=np.zeros(top.shape), where=bottom > 0))
 
 
-def class_f1(found: ClassCounts) -> Floats:
-    """F1 of each class, (..., classes): 2 right / (predicted + actual); 0 for a class that is neither."""
-    return divide(2 * found.right, found.predicted + found.actual)
+def class_scores(found: ClassCounts, score: str) -> Floats:
+    """A score of `CLASS_SCORES` of each class, (..., classes); 0 where it is undefined."""
+    right, predicted, actual = CLASS_SCORES[score]
+    return divide(right * found.right, predicted * found.predicted + actual * found.actual)
 
 
 def is_present(found: ClassCounts) -> npt.NDArray[np.bool_]:
@@ -75,7 +76,7 @@ def is_present(found: ClassCounts) -> npt.NDArray[np.bool_]:
 def counted_macro_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
     """Returns the mean of F1 over the classes that occur, (models, resamples); 0 where none of several labels does."""
     found = count_classes(values, labels, counts)
-    return divide(class_f1(found).sum(-1), is_present(found).sum(-1))
+    return divide(class_scores(found, "f1").sum(-1), is_present(found).sum(-1))
 
 
 def counted_micro_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
@@ -86,8 +87,7 @@ def counted_micro_f1(values: Floats, labels: Floats, counts: Floats | None) -> F
 
 def counted_class_score(values: Floats, labels: Floats, counts: Floats | None, *, score: str, number: int) -> Floats:
     """Returns a score of `CLASS_SCORES` of the class with a number, (models, resamples)."""
-    found, (right, predicted, actual) = count_classes(values, labels, counts), CLASS_SCORES[score]
-    scores = divide(right * found.right, predicted * found.predicted + actual * found.actual)
+    scores = class_scores(count_classes(values, labels, counts), score)
     return scores[..., number] if number < scores.shape[-1] else np.zeros(scores.shape[:-1])
 
 
@@ -103,7 +103,7 @@ def class_derivatives(values: Floats, labels: Floats, score: str) -> tuple[Float
         predicted, actual = one_hot[values.astype(np.intp)], one_hot[labels.astype(np.intp)]
     total = of_predicted * found.predicted + of_actual * found.actual
     own = of_predicted * predicted + of_actual * actual
-    change = of_right * predicted * actual - divide(of_right * found.right, total) * own
+    change = of_right * predicted * actual - class_scores(found, score) * own
     return len(labels) * divide(change, total), found
 
 

@@ -5,11 +5,6 @@ import numpy as np
 from mtlib.metrics.metric import Floats
 
 
-def mean_value(_labels: Floats, values: Floats) -> float:
-    """Returns the mean of the values, such as accuracy from 1 where a prediction is right and 0 where it is wrong."""
-    return float(values.mean())
-
-
 def counted_means(values: Floats, _labels: Floats, counts: Floats | None) -> Floats:
     """Means of values under counts, (models, resamples)."""
     weights = np.ones((1, values.shape[1])) if counts is None else counts

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.kinds import KINDS, Kind
+from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import Function, load_function
 
 Floats = npt.NDArray[np.float64]
@@ -45,10 +46,10 @@ class Metric:
     """What it needs of a prediction: whether it is `right`, 1 or 0 (of several labels: whether all are); the predicted
     `class`, or of several labels 1 for each predicted one; or the `output`, the prediction of a regression, or a number
     that grows with the probability of label 1, or of each label."""
-    function: Function
+    function: Function | None = None
     """A function, or `module:function`, imported when it is first used: from labels and values, (rows,) each or
     (rows, num_classes) of several labels, and optionally `sample_weight`, (rows,), to the metric, as functions of
-    scikit-learn."""
+    scikit-learn; None: it is `counted` for one model."""
     counted: Counted | None = None
     """The same for many models and resamples at once; None: `function` is called for each with `sample_weight`."""
     influence: Influence | None = None
@@ -69,6 +70,9 @@ class Metric:
     """Whether it is undefined where all predictions are the same, and counts as 0 there, as correlations do."""
     is_always_reported: bool = False
     """Whether it is in the curves of every task that it suits."""
+
+    def __post_init__(self) -> None:
+        require(self.function is not None or self.counted is not None, "a metric must have function or counted", "none")
 
     def score_of(self, value: Numeric) -> Numeric:
         """Returns the score, of which higher is better; also of differences and influences."""
@@ -97,6 +101,8 @@ class Metric:
 
     def evaluate(self, values: Floats, labels: Floats) -> float:
         """Returns the value for one model, (rows,) each, or (rows, num_classes) of several labels."""
+        if self.function is None:
+            return float(self.value_of(self.scores(values[None], labels)[0, 0]))
         return float(load_function(self.function)(labels, values))
 
     def scores(self, values: Floats, labels: Floats, counts: Floats | None = None) -> Floats:
@@ -111,6 +117,7 @@ class Metric:
 
     def count_slowly(self, values: Floats, labels: Floats, counts: Floats | None) -> Floats:
         """As `counted`, by a call of `function` for each model and resample."""
+        assert self.function is not None, "counted stands in for it"
         if counts is None:
             return np.array([[self.evaluate(own, labels)] for own in values])
         function, found = load_function(self.function), np.empty((len(values), len(counts)))

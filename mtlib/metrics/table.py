@@ -6,10 +6,12 @@ fold and averaged, as outputs of the ensembles of different folds differ in scal
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from mtlib.kinds import KINDS, Kind
 from mtlib.metrics.average_precision import average_precision_influence, counted_average_precision
 from mtlib.metrics.class_counts import (
+    CLASS_SCORES,
     class_score_influence,
     counted_class_score,
     counted_macro_f1,
@@ -21,28 +23,19 @@ from mtlib.metrics.class_counts import (
 )
 from mtlib.metrics.correlation import counted_pearson, counted_spearman, pearson_influence, spearman_influence
 from mtlib.metrics.means import counted_means, counted_root_errors, mean_influence, root_error_influence
-from mtlib.metrics.metric import Floats, Metric
+from mtlib.metrics.metric import Metric
 from mtlib.runtime.errors import require_name
-from mtlib.runtime.lazy_functions import load_function
-
-CLASS_METRICS = {"f1": "F1", "precision": "precision", "recall": "recall"}
-"""Metrics of one class, `f1:CLASS`, and their titles."""
 
 
 def class_metric(title: str, kinds: tuple[Kind, ...], score: str, number: int) -> Metric:
-    """Returns the metric that is a score of the class with a number."""
-
-    def evaluate(labels: Floats, values: Floats, sample_weight: Floats | None = None) -> float:
-        function = load_function("mtlib.metrics.f1:class_score")  # scikit-learn is loaded when it is first used
-        return float(function(labels, values, sample_weight, score=score, number=number))
-
+    """Returns the metric that is a score (`CLASS_SCORES`) of the class with a number."""
+    of_class: dict[str, Any] = {"score": score, "number": number}
     return Metric(
         title=title,
         kinds=kinds,
         reads="class",
-        function=evaluate,
-        counted=partial(counted_class_score, score=score, number=number),
-        influence=partial(class_score_influence, score=score, number=number),
+        counted=partial(counted_class_score, **of_class),
+        influence=partial(class_score_influence, **of_class),
     )
 
 
@@ -51,7 +44,6 @@ METRICS: dict[str, Metric] = {
         title="accuracy",
         kinds=("classes", "binary", "multilabel"),
         reads="right",
-        function="mtlib.metrics.means:mean_value",
         counted=counted_means,
         influence=mean_influence,
         is_mean=True,
@@ -61,7 +53,6 @@ METRICS: dict[str, Metric] = {
         title="micro F1",
         kinds=("multilabel",),
         reads="class",
-        function="mtlib.metrics.f1:micro_f1",
         counted=counted_micro_f1,
         influence=micro_f1_influence,
     ),
@@ -69,7 +60,6 @@ METRICS: dict[str, Metric] = {
         title="macro F1",
         kinds=("classes", "binary", "multilabel"),
         reads="class",
-        function="mtlib.metrics.f1:macro_f1",
         counted=counted_macro_f1,
         influence=macro_f1_influence,
     ),
@@ -141,15 +131,15 @@ def metric_of_class(name: str, class_names: Sequence[str]) -> dict[str, Metric]:
         ValueError: there is no such class; the message has the right ones, nearest first.
     """
     score, colon, wanted = name.partition(":")
-    if not colon or score not in CLASS_METRICS:
+    if not colon or score not in CLASS_SCORES:
         return {}
     require_name(wanted, class_names, f"class of the metric {score}")
-    title = f"{CLASS_METRICS[score]} of {wanted}"
-    return {name: class_metric(title, ("classes", "binary", "multilabel"), score, class_names.index(wanted))}
+    title, kinds = f"{score.replace('f1', 'F1')} of {wanted}", METRICS["macro_f1"].kinds
+    return {name: class_metric(title, kinds, score, class_names.index(wanted))}
 
 
 def check_metric(name: str, kind: Kind, metrics: Mapping[str, Metric]) -> None:
     """Raises ValueError with the right names, nearest first, unless the metric suits the kind of task."""
     known = [own for own, metric in metrics.items() if kind in metric.kinds]
-    of_class = [] if KINDS[kind].is_regression else [f"{score}:CLASS" for score in CLASS_METRICS]
+    of_class = [] if KINDS[kind].is_regression else [f"{score}:CLASS" for score in CLASS_SCORES]
     require_name(name, [*known, *of_class], f"metric of a {kind} task")

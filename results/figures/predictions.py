@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
+from sklearn.metrics import precision_recall_fscore_support
 from statsmodels.stats.proportion import proportion_confint
 
 from mtlib.tasks import Task
 from results.figures.draw import Panel, Trace, axis, figure_of, heatmap, series
-from results.stats.class_scores import scores_by_class
 from results.stats.resampling import CONFIDENCE, Floats
 
 NUM_BINS = 10
@@ -49,6 +49,14 @@ class Predicted:
         assert self.probs is not None
         several = self.task.kind_entry.has_several_labels
         return np.maximum(self.probs, 1 - self.probs).reshape(-1) if several else self.probs.max(axis=1)
+
+    @property
+    def scores_by_class(self) -> Floats:
+        """Precision, recall and F1 of each class, 0 where they are undefined, and the number of its examples,
+        (num_classes, 4)."""
+        classes = range(self.task.num_classes)
+        found = precision_recall_fscore_support(self.labels, self.predictions, labels=classes, zero_division=0)
+        return np.stack(found, axis=1).astype(np.float64)
 
 
 def prediction_figures(models: Sequence[Predicted]) -> list[go.Figure]:
@@ -98,9 +106,8 @@ def class_scores(models: Sequence[Predicted]) -> go.Figure:
     task, panels = models[0].task, []
     columns, one = ["precision", "recall", "F1"], "label" if models[0].task.kind_entry.has_several_labels else "class"
     for model in models:
-        measured = scores_by_class(task, model.labels, model.predictions)
-        rows = measured[:, :3].tolist()
-        names = [f"{name} ({count:.0f})" for name, count in zip(task.class_names, measured[:, 3], strict=True)]
+        rows, counts = model.scores_by_class[:, :3].tolist(), model.scores_by_class[:, 3]
+        names = [f"{name} ({count:.0f})" for name, count in zip(task.class_names, counts, strict=True)]
         texts = [
             [f"{name}: {column} {value:.3f}" for column, value in zip(columns, row, strict=True)]
             for name, row in zip(names, rows, strict=True)

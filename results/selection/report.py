@@ -100,9 +100,7 @@ def methods_table(task: Task, chosen: TaskSelection) -> PrintedTable:
             f"{task.value_of(score.in_sample):.3f}",
             f"{task.value_of(score.cross_fitted):.3f} {error_text(score.standard_error)}",
             task.bounds_text(score.interval),
-            ""
-            if score.name == SINGLE
-            else f"{task.value_of(score.lead):+.3f}{'' if score.is_significant else ' n.s.'}",
+            f"{task.value_of(score.lead):+.3f}{' n.s.' * (not score.is_significant)}" * (score.name != SINGLE),
         ]
         for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else []))
     ]

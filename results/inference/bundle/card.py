@@ -65,7 +65,7 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
         task, score = selection.definitions[name], chosen.score
         expected = f"{task.value_of(score.cross_fitted):.3f} | {task.bounds_text(score.interval)}"
         cells = f"{expected} | {counted(chosen.num_examples, 'dev example')} | {task.value_of(score.in_sample):.3f}"
-        yield f"| {markdown(task.title)} | {task.metric} | {cells} |"
+        yield f"| {markdown(task.title)} | {markdown(task.metric)} | {cells} |"
     yield ""
     for name, chosen in selection.tasks.items():
         among = f"{counted(chosen.num_candidates, 'candidate')} of {counted(chosen.num_trials, 'trial')}"

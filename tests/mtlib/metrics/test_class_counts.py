@@ -1,9 +1,11 @@
 """Counts of classes and what follows from them, by hand."""
 
+import warnings
+
 import numpy as np
 
 from mtlib.metrics.class_counts import count_classes, counted_class_score, counted_macro_f1, counted_matthews
-from mtlib.metrics.f1 import macro_f1
+from mtlib.metrics.table import METRICS
 
 LABELS = np.array([0.0, 0, 1, 1, 2])
 VALUES = np.array([[0.0, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
@@ -36,8 +38,17 @@ def test_each_of_several_labels_is_counted_by_itself() -> None:
     assert found.actual.tolist() == [[[2, 1, 0], [3, 3, 0]]]
     # The third label is neither there nor predicted, and does not count.
     np.testing.assert_allclose(counted_macro_f1(values, labels, None), [[2 / 3]])
-    np.testing.assert_allclose(macro_f1(labels, values[0]), 2 / 3)
+    np.testing.assert_allclose(METRICS["macro_f1"].evaluate(values[0], labels), 2 / 3)
 
 
 def test_predictions_of_one_class_have_no_correlation() -> None:
     assert counted_matthews(VALUES, LABELS, None)[1, 0] == 0
+
+
+def test_f1_without_positives_is_0_and_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert METRICS["f1"].evaluate(np.zeros(3), np.zeros(3)) == 0
+        assert METRICS["macro_f1"].evaluate(np.zeros(3), np.zeros(3)) == 1
+        counts = np.array([[1.0, 1, 2]])
+        assert METRICS["macro_f1"].scores(np.zeros((1, 3)), np.array([0.0, 0, 1]), counts) == 2 * 2 / 6 / 2

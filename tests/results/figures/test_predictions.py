@@ -75,6 +75,7 @@ def test_confusion_has_labels_down_and_predictions_across_with_their_numbers() -
 
 def test_scores_of_classes_have_the_rows_of_each_class_beside_them() -> None:
     model = predicted(NAMED, [0, 0, 2, 2], [0, 2, 2, 2])
+    assert model.scores_by_class[1].tolist() == [0, 0, 0, 0]  # a class that never occurs
     (panel,) = panels_of(class_scores([model]))
     (heatmap,) = panel.traces
     assert heatmap["x"] == ["precision", "recall", "F1"]

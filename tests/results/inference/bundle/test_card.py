@@ -52,6 +52,12 @@ def test_scores_members_and_usage_are_stated(selection: Selection, bundle: Bundl
     assert not re.search(r"\bNone\b|\{|\}", text)
 
 
+def test_a_class_in_the_name_of_a_metric_does_not_break_the_table(selection: Selection, bundle: Bundle) -> None:
+    named = replace(TASKS["sst"], labels=("1", "2", "3", "4", "a|b"), metric="f1:a|b")
+    changed = replace(selection, definitions={**selection.definitions, "sst": named})
+    assert "\n| SST | f1:a\\|b | 0.500 | 0.400" in bundle_card(changed, bundle, [])
+
+
 def test_card_lists_every_hold_out_evaluation(selection: Selection, bundle: Bundle) -> None:
     evaluations = tuple(
         HeldOutScores(
