@@ -37,9 +37,9 @@ class Loss:
     """
 
     def __post_init__(self) -> None:
-        suits_regression = any(KINDS[kind].is_regression for kind in self.functions)
+        regressions = [kind for kind, entry in KINDS.items() if entry.is_regression and kind in self.functions]
         rule = "needs_class_counts must be False of a loss for regressions"
-        require(not (self.needs_class_counts and suits_regression), rule, self.needs_class_counts)
+        require(not (self.needs_class_counts and regressions), rule, self.needs_class_counts)
 
     def num_outputs(self, kind: Kind, num_logits: int) -> int:
         """Outputs of a task's linear head: one per logit, or the two whose difference is the logit of a binary task."""

@@ -138,7 +138,8 @@ def read_table(lines: Iterator[str], name: str, form: Format, wanted: Wanted) ->
     where, first = next(records)
     header = strip_cells(first)
     if wanted.headers and not set(wanted.columns[1:]) <= set(header):
-        header, records = choose_names(header, wanted.headers), itertools.chain([(where, first)], records)
+        header = list(next((names for names in wanted.headers if len(names) == len(first)), wanted.headers[0]))
+        records = itertools.chain([(where, first)], records)
     check_delimiter(where, header, wanted.columns, delimiters)
     positions = find_columns(where, header, wanted)
     for number, (where, cells) in enumerate(records):
@@ -242,11 +243,6 @@ def find_delimiter(header: str, delimiters: str) -> str:
     `NO_DELIMITER` if it is a single column."""
     unquoted = re.sub(r'"[^"]*"', "", header)
     return next((mark for mark in delimiters if mark in unquoted), NO_DELIMITER)
-
-
-def choose_names(first: Sequence[str], given: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the first of the given names of columns that are as many as the cells of a first line, else the first."""
-    return list(next((names for names in given if len(names) == len(first)), given[0]))
 
 
 def strip_cells(cells: list[str]) -> list[str]:

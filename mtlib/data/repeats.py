@@ -1,6 +1,6 @@
 """Rows that have the same texts as others: repeated, with contradicting labels, in both dev and train, or left out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,24 +17,10 @@ task's range; smaller differences are noise rather than a mistake."""
 class DroppedRows:
     """Train rows of a set that are left out, as they share a text with dev rows or held-out rows of a task."""
 
-    num_rows: int
-    """Train rows of the set, these included."""
-    num_dropped: int
-    by: Mapping[str, int]
-    """How many share a text with what, e.g. `dev rows of tone`; a row may be counted several times."""
-    shift: str
-    """What it does to the labels, as `label_shift`."""
-
-    @property
-    def share(self) -> float:
-        """The share of the rows that is left out."""
-        return self.num_dropped / self.num_rows
-
-    def sentence(self, name: str) -> str:
-        """Returns how many there are and why, without a full stop; `name` is what they are of."""
-        rows = f"{self.num_dropped:,} of {self.num_rows:,} train rows of {name} ({self.share:.1%})"
-        reasons = " and ".join(f"{what} ({count:,})" for what, count in self.by.items())
-        return f"{rows} share a text with {reasons}: {self.shift}"
+    share: float
+    """Of the set's train rows."""
+    sentence: str
+    """How many there are, for which task's rows, and what it does to the labels; without a full stop."""
 
 
 def label_shift(task: Task, every: np.ndarray, kept: np.ndarray) -> str:

@@ -382,12 +382,14 @@ def select_rows(
     if not out.ids:
         return table
     counts = {what: int(share_text(out.texts, texts).sum()) for what, texts in apart.items()}
-    by, name = {what: count for what, count in counts.items() if count}, short_name(table.path)
-    rule = f"{name}: there must be train rows that share no text with {' or '.join(by)}"
+    reasons, name = [what for what, count in counts.items() if count], short_name(table.path)
+    rule = f"{name}: there must be train rows that share no text with {' or '.join(reasons)}"
     require(bool(kept.ids), rule, f"none among {len(out.ids)}")
-    shift = label_shift(source.task, table.labels, kept.labels)
-    dropped = DroppedRows(num_rows=len(table.ids), num_dropped=len(out.ids), by=by, shift=shift)
-    return dataclasses.replace(kept, left_out=(*table.left_out, dropped.sentence(name)), dropped=dropped)
+    share, by = len(out.ids) / len(table.ids), " and ".join(f"{what} ({counts[what]:,})" for what in reasons)
+    rows = f"{len(out.ids):,} of {len(table.ids):,} train rows of {name} ({share:.1%}) share a text with {by}"
+    sentence = f"{rows}: {label_shift(source.task, table.labels, kept.labels)}"
+    dropped = DroppedRows(share=share, sentence=sentence)
+    return dataclasses.replace(kept, left_out=(*table.left_out, sentence), dropped=dropped)
 
 
 def pick_rows(table: Table, rows: np.ndarray) -> Table:

@@ -15,57 +15,48 @@ def all_class_weights(config: TrialConfig, corpus: Corpus, device: torch.device)
     shapes as in `class_weights`."""
     found = {}
     for name in config.active_tasks:
-        setting, task = config.tasks[name].class_weights, config.task(name)
+        setting = config.tasks[name].class_weights
         if setting is not None:
             is_balanced = setting == "balanced"
-            weights = balanced_weights(own_labels(corpus, name), task.num_classes) if is_balanced else np.array(setting)
-            if task.kind_entry.has_several_labels and weights.ndim == 1:
+            weights = balanced_weights(train_counts(config, corpus, name)) if is_balanced else np.array(setting)
+            if config.task(name).kind_entry.has_several_labels and weights.ndim == 1:
                 weights = np.stack([np.ones_like(weights), weights], axis=1)
             found[name] = torch.from_numpy(weights.astype(np.float32)).to(device)
     return found
 
 
 def all_class_counts(config: TrialConfig, corpus: Corpus, device: torch.device) -> Mapping[str, Tensor]:
-    """Returns `class_counts` of the own train rows of each active task whose loss needs them, as float32."""
-    return {
-        name: torch.from_numpy(class_counts(own_labels(corpus, name), config.task(name).num_classes)).float().to(device)
-        for name in config.active_tasks
-        if config.tasks[name].loss_entry.needs_class_counts
-    }
+    """Returns `train_counts`, as float32, of each active task whose loss needs them."""
+    needed = (name for name in config.active_tasks if config.tasks[name].loss_entry.needs_class_counts)
+    return {name: torch.from_numpy(train_counts(config, corpus, name)).float().to(device) for name in needed}
 
 
-def own_labels(corpus: Corpus, name: str) -> np.ndarray:
-    """Returns the labels of a task's train rows without augmentation."""
-    table = corpus[name, "train"]
-    return table.labels[: table.num_own_rows]
-
-
-def class_counts(labels: np.ndarray, num_classes: int) -> np.ndarray:
-    """Counts the rows of each class; each of several labels is two classes of its own, absent and present.
-
-    Args:
-        labels: (rows,), classes; or (rows, num_classes), several labels.
+def train_counts(config: TrialConfig, corpus: Corpus, name: str) -> np.ndarray:
+    """Counts the rows of each class among a task's own train rows.
 
     Returns:
-        (num_classes,); of several labels (num_classes, 2).
+        (num_classes,); of several labels (num_classes, 2): each is two classes of its own, absent and present.
     """
+    table = corpus[name, "train"]
+    labels = table.labels[: table.num_own_rows]
     if labels.ndim == 1:
-        return np.bincount(labels.astype(int), minlength=num_classes)
+        return np.bincount(labels.astype(int), minlength=config.task(name).num_classes)
     present = labels.sum(axis=0)
     return np.stack([len(labels) - present, present], axis=1)
 
 
-def balanced_weights(labels: np.ndarray, num_classes: int) -> np.ndarray:
+def balanced_weights(counts: np.ndarray) -> np.ndarray:
     """Weights in inverse proportion to how often a class occurs; their mean over the rows is 1.
 
-    With n rows, n_c of class c, and k classes that occur, w_c = n / (k n_c); 1 where n_c is 0. Arguments and shapes are
-    those of `class_counts`.
+    With n rows, n_c of class c, and k classes that occur, w_c = n / (k n_c); 1 where n_c is 0.
+
+    Args:
+        counts: (..., classes), rows of each class.
 
     Source: King and Zeng 2001, "Logistic Regression in Rare Events Data", as scikit-learn's `balanced`.
     """
-    counts = class_counts(labels, num_classes)
-    occurs = counts > 0
-    return np.where(occurs, len(labels) / (occurs.sum(axis=-1, keepdims=True) * np.maximum(counts, 1)), 1.0)
+    num_rows, occurs = counts.sum(axis=-1, keepdims=True), counts > 0
+    return np.where(occurs, num_rows / (occurs.sum(axis=-1, keepdims=True) * np.maximum(counts, 1)), 1.0)
 
 
 def weights_of_labels(weights: Tensor, labels: Tensor) -> Tensor:

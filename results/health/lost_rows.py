@@ -32,12 +32,12 @@ def lost_ends(sweep: Sweep) -> Iterator[Finding]:
 def dropped_rows(sweep: Sweep) -> Iterator[Finding]:
     """Yields each task of which many train rows were left out for a text in dev or held-out rows."""
     data = sweep.info.get("data") or {}
-    for name, fields in (data.get(DROPPED_ROWS_KEY) or {}).items():
+    for fields in (data.get(DROPPED_ROWS_KEY) or {}).values():
         rows = DroppedRows(**fields)
         if rows.share > MAX_DROPPED:
             yield Finding(
                 level="warning",
-                what=f"Left out: {rows.sentence(sweep.tasks[name].title)}",
+                what=f"Left out: {rows.sentence}",
                 advice="draw dev of all tasks at once (docs/tasks.md, tasks that share texts), or a smaller share",
                 command=f"python -m mtlib.data {shlex.quote(str(data.get('folder')))}",
             )

@@ -128,11 +128,15 @@ def test_rows_dropped_for_a_text_in_dev_are_counted_by_the_task_of_dev_with_what
     extra = write(tmp_path, "extra", [*sorted({*first, *second}), *(f"new {number}" for number in range(20))])
     extra = dataclasses.replace(extra, drawn_dev=(drawing, other))
     table = read(extra, tmp_path)
-    dropped, num_dropped = table.dropped, len({*first, *second})
-    assert dropped is not None
-    assert (dropped.num_rows, dropped.num_dropped) == (num_dropped + 20, num_dropped)
-    assert dropped.by == {"dev rows of sst": 10, "dev rows of other": 20}
-    assert table.left_out == (dropped.sentence("extra.csv"),)
+    num_dropped = len({*first, *second})
+    assert table.dropped is not None
+    assert table.dropped.share == num_dropped / (num_dropped + 20)
+    for words in (
+        f"{num_dropped} of {num_dropped + 20} train rows",
+        "dev rows of sst (10) and dev rows of other (20): ",
+    ):
+        assert words in table.dropped.sentence
+    assert table.left_out == (table.dropped.sentence,)
     assert read(dataclasses.replace(extra, drawn_dev=()), tmp_path).dropped is None
 
 

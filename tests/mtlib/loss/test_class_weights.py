@@ -13,7 +13,7 @@ from mtlib.config.methods import read_methods
 from mtlib.config.network import TaskConfig
 from mtlib.config.trial import TrialConfig, with_methods
 from mtlib.data.token_cache import Corpus
-from mtlib.loss.class_weights import all_class_weights, balanced_weights, class_counts, weights_of_labels
+from mtlib.loss.class_weights import all_class_weights, balanced_weights, train_counts, weights_of_labels
 from mtlib.loss.losses import loss_per_example
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
@@ -36,10 +36,11 @@ LOSSES = {"counting": Loss(title="counting", description="", functions=functions
 def test_balanced_weights_are_those_of_scikit_learn() -> None:
     labels = np.random.default_rng(0).choice(4, 200, p=[0.6, 0.3, 0.05, 0.05])
     expected = compute_class_weight("balanced", classes=np.arange(4), y=labels)
-    np.testing.assert_allclose(balanced_weights(labels, 5), [*expected, 1])  # the last class does not occur
+    counts = np.bincount(labels, minlength=5)  # the last class does not occur
+    np.testing.assert_allclose(balanced_weights(counts), [*expected, 1])
     several = np.eye(4)[labels]
     expected = [compute_class_weight("balanced", classes=np.arange(2), y=column) for column in several.T]
-    np.testing.assert_allclose(balanced_weights(several, 4), expected)
+    np.testing.assert_allclose(balanced_weights(np.stack([200 - counts[:4], counts[:4]], axis=1)), expected)
 
 
 def test_each_of_several_labels_has_the_weight_of_its_presence() -> None:
@@ -55,13 +56,18 @@ def test_weights_are_taken_from_the_own_rows_of_train(tiny_config: TrialConfig, 
     corpus = {**tiny_corpus, ("sst", "train"): replace(table, num_own_rows=20)}
     found = all_class_weights(config, corpus, torch.device("cpu"))
     assert found.keys() == {"sst", "qqp"}
-    np.testing.assert_allclose(found["sst"], balanced_weights(table.labels[:20], 5), rtol=1e-6)
+    counts = np.bincount(table.labels[:20].astype(int), minlength=5)
+    np.testing.assert_allclose(found["sst"], balanced_weights(counts), rtol=1e-6)
     assert found["qqp"].tolist() == [1, 3]
 
 
-def test_counts_of_several_labels_are_of_their_absence_and_presence() -> None:
-    assert class_counts(np.array([[1, 0], [1, 1], [1, 0]]), 2).tolist() == [[0, 3], [2, 1]]
-    assert class_counts(np.array([0.0, 2.0, 2.0]), 4).tolist() == [1, 0, 2, 0]
+def test_counts_are_of_own_rows_and_of_several_labels_of_their_absence_and_presence(
+    tiny_config: TrialConfig, tiny_corpus: Corpus
+) -> None:
+    table = replace(tiny_corpus["sst", "train"], labels=np.array([0.0, 2, 2, 4]), num_own_rows=3)
+    assert train_counts(tiny_config, {("sst", "train"): table}, "sst").tolist() == [1, 0, 2, 0, 0]
+    table = replace(table, labels=np.array([[1, 0], [1, 1], [1, 0], [0, 0]]))
+    assert train_counts(tiny_config, {("sst", "train"): table}, "sst").tolist() == [[0, 3], [2, 1]]
 
 
 def test_an_own_loss_gets_the_counts_of_train_and_of_dev_each_class_counts_once(

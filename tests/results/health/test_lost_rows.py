@@ -29,21 +29,18 @@ def test_a_task_whose_rows_are_often_cut_is_one_finding_of_its_worst_kind_of_tri
     assert "encoder.max_length" in finding.advice
 
 
-def test_rows_left_out_for_another_task_name_it_and_what_it_does_to_the_labels() -> None:
-    rows = DroppedRows(
-        num_rows=480, num_dropped=142, by={"dev rows of sst": 142}, shift="the mean label of the rest is 3"
-    )
+def test_rows_left_out_for_another_task_are_a_finding_with_what_was_recorded_of_them() -> None:
+    rows = DroppedRows(share=0.296, sentence="142 of 480 train rows of similar.csv (29.6%) share a text")
     finding = only(found_with(dropped_rows={"sts": vars(rows)}))
     assert finding.level == "warning"
-    for words in ("142 of 480 train rows of STS (29.6%)", "dev rows of sst (142)", "the mean label of the rest is 3"):
-        assert words in finding.what
+    assert rows.sentence in finding.what
     assert finding.command == "python -m mtlib.data '/my data'"
 
 
 @pytest.mark.parametrize(("is_above", "number"), [(False, 0), (True, 1)])
 def test_few_rows_are_no_finding(is_above: bool, number: int) -> None:
     more = 1e-3 if is_above else 0
-    rows = DroppedRows(num_rows=10_000, num_dropped=int(10_000 * (MAX_DROPPED + more)), by={}, shift="")
+    rows = DroppedRows(share=MAX_DROPPED + more, sentence="")
     assert len(found_with(cut_rows=[cut(MAX_CUT + more)])) == number
     assert len(found_with(dropped_rows={"sts": vars(rows)})) == number
 

@@ -73,7 +73,7 @@ def test_repeated_and_contradicting_texts_are_recorded(options: Build, inputs: S
 
 
 def test_cut_and_dropped_rows_are_recorded_so_that_they_can_be_read_back(options: Build, inputs: SweepInputs) -> None:
-    dropped = DroppedRows(num_rows=9, num_dropped=6, by={"dev rows of qqp": 6}, shift="another mean")
+    dropped = DroppedRows(share=0.6, sentence="6 of 10 rows")
     cut = CutRows(task="sst", encoder="tiny", encoding="single", max_length=8, share=0.5)
     tables: Any = {(("sst", "train"), ()): dataclasses.replace(build_table("sst", ["a"]), dropped=dropped)}
     dev = {"sst": build_table("sst", ["b"])}
