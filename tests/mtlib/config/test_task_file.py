@@ -142,6 +142,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     (f"labels = {LABELS}", "num_labels = 1", "must be at least 2, got 1"),
     ('title = "Tone"', "scored_train_rows = -1", "scored_train_rows must be at least 0"),
     ('title = "Tone"', 'metric = "pearson"', "tasks.tone: unknown metric of a classes task 'pearson'"),
+    ('title = "Tone"', 'metric = "f1:neutrl"', "metric f1 'neutrl'; did you mean 'neutral'? known: neutral, "),
     ('title = "Tone"', "weight = 0", "weight must be above 0"),
     ("[tasks.tone]", "[tasks.Tone]", "small letters, digits and underscores"),
     ("[tasks.tone]", "[tasks.overall]", "the name of a task must not be overall"),

@@ -24,6 +24,7 @@ from mtlib.training.evaluation import (
     predict,
     score,
     scored_train_rows,
+    task_metrics,
 )
 
 CPU = torch.device("cpu")
@@ -182,6 +183,12 @@ def test_the_loss_is_a_mean_over_examples_by_the_tasks_settings() -> None:
     ordinal = DEFAULT.override({"tasks.sst.loss": "ordinal_log_loss", "tasks.sst.ordinal_alpha": 2})
     by_hand = -sum(np.log(1 - probs[label]) * (3 - label) ** 2 for label in range(5))
     assert scores_of("sst", logits[:1], [3], ordinal)["loss"] == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_a_metric_of_one_class_is_scored_by_its_name() -> None:
+    task = dataclasses.replace(TASKS["sst"], labels=("awful", "bad", "fair", "good", "great"), metric="recall:good")
+    logits, labels = np.eye(5)[[3, 3, 0, 3]], np.array([3, 1, 3, 3])
+    assert task_metrics(task, logits, labels) == {"recall:good": pytest.approx(2 / 3), "accuracy": 0.5}
 
 
 @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
