@@ -17,7 +17,7 @@ from mtlib.config.penalties import Penalty
 from mtlib.runtime.errors import reason_of, require, require_name
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
-from results.answers.answer import Answer, answer_question
+from results.answers.answer import SweepAnswer, answer_question
 from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
 from results.records.driver_file import find_stop_time
@@ -247,16 +247,16 @@ class Sweep:
         """
         return self.find_answer(difference).paragraphs
 
-    def find_answer(self, difference: float | None = None) -> Answer:
+    def find_answer(self, difference: float | None = None) -> SweepAnswer:
         """As `answer`, in its parts."""
         try:
             return self.answer_from(self.estimated_effects, difference)
         except ValueError as error:
             question = (self.info.get("space") or {}).get("question")
             why = f"The question has no answer: {reason_of(error)}."
-            return Answer(question=str(question or self.name), found=[why])
+            return SweepAnswer(question=str(question or self.name), found=[why])
 
-    def answer_from(self, effects: SweepEffects, difference: float | None = None) -> Answer:
+    def answer_from(self, effects: SweepEffects, difference: float | None = None) -> SweepAnswer:
         """As `find_answer`, from effects of this sweep, perhaps with other base values."""
         if effects.search == "grid":  # names no best configuration: nothing is ranked for its answer
             return answer_question(effects, self.records, difference)

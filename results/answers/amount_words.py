@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task, title_of
-from results.stats.trial_scores import STEPS, TOKENS, Amounts
+from results.stats.trial_scores import STEP_COUNT, TOKEN_COUNT, Amounts
 
 MOST_ALIKE = 1.1
 """Amounts of a task whose largest is at most so many times the smallest count as alike: batches end with an epoch."""
@@ -19,8 +19,8 @@ def amount_lines(amounts: Mapping[tuple[str, ...], Amounts], tasks: Mapping[str,
     """
     differs = False
     for task in tasks:
-        own = {names: found for names, found in amounts.items() if (task, TOKENS) in found}
-        counts = [found[task, TOKENS] for found in own.values()]
+        own = {names: found for names, found in amounts.items() if (task, TOKEN_COUNT) in found}
+        counts = [found[task, TOKEN_COUNT] for found in own.values()]
         if counts and max(counts) > MOST_ALIKE * min(counts):
             differs = True
             parts = [f"{amount_text(found, task)} {set_text(names, task, tasks)}" for names, found in own.items()]
@@ -34,8 +34,10 @@ def amount_lines(amounts: Mapping[tuple[str, ...], Amounts], tasks: Mapping[str,
 
 def amount_text(amounts: Amounts, task: str) -> str:
     """E.g. `31,200 tokens in 300 steps`; sweeps of before have no steps."""
-    tokens = f"{amounts[task, TOKENS]:,.0f} tokens"
-    return f"{tokens} in {counted(round(amounts[task, STEPS]), 'step')}" if (task, STEPS) in amounts else tokens
+    tokens = f"{amounts[task, TOKEN_COUNT]:,.0f} tokens"
+    return (
+        f"{tokens} in {counted(round(amounts[task, STEP_COUNT]), 'step')}" if (task, STEP_COUNT) in amounts else tokens
+    )
 
 
 def set_text(names: tuple[str, ...], task: str, tasks: Mapping[str, Task]) -> str:

@@ -32,7 +32,7 @@ MAX_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class SweepAnswer:
     """The answer to a sweep's question, a paragraph each."""
 
     question: str
@@ -54,7 +54,7 @@ def answer_question(
     *,
     ranked: Sequence[RankedConfiguration] = (),
     base_number: int | None = None,
-) -> Answer:
+) -> SweepAnswer:
     """Returns the question, the answer, how sure it is, and what was left out.
 
     Args:
@@ -68,14 +68,14 @@ def answer_question(
     """
     if not effects.compared:
         not_known = f"Not known yet: {effects.why_none}."
-        return Answer(question=effects.question, found=[not_known], conditions=left_out(effects, records))
+        return SweepAnswer(question=effects.question, found=[not_known], conditions=left_out(effects, records))
     is_one = effects.metric in effects.columns
     main = list(score_answer(effects, records, difference) if is_one else task_answers(effects))
     column = effects.columns.get(effects.metric)
     are_unknown = effects.search != "grid" and column is not None and not column.is_known
     found = list(best_found(effects, ranked, base_number))
     decided = race_answer(effects.race, records)
-    return Answer(
+    return SweepAnswer(
         question=effects.question,
         found=[*found, *main] if are_unknown else [*main, *found],  # what is known first
         conditions=[

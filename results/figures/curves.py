@@ -14,7 +14,7 @@ from results.figures.draw import Dash, Mode, Panel, Trace, axis, figure_of, seri
 from results.figures.hover import score_title, short_names, values_lines
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.ranking import RankedConfiguration
-from results.stats.trial_scores import STEPS, TOKENS
+from results.stats.trial_scores import STEP_COUNT, TOKEN_COUNT
 
 MAX_HIGHLIGHTED = 6
 """Configurations that have a colour each: the best ones."""
@@ -131,7 +131,7 @@ def losses(training: Training, only: str | None = None) -> go.Figure:
 def penalties(training: Training) -> go.Figure:
     """Penalties, norms of their noise, and learned weights by epoch, of each task that has them."""
     curves = training.curves
-    known = {LOSS, NORM, TOKENS, STEPS, OVERALL, *(task.metric for task in training.tasks.values())}
+    known = {LOSS, NORM, TOKEN_COUNT, STEP_COUNT, OVERALL, *(task.metric for task in training.tasks.values())}
     rows = curves[(curves["split"] == "train") & ~curves["metric"].isin(known)]
     scored = set(curves.loc[curves["split"] == "dev", "metric"])
     rows = rows[~rows["metric"].isin(scored)]

@@ -100,6 +100,13 @@ class SweepPlots:
         require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
         return require_points(predictions.reliability([model]))
 
+    def classes(self, task: str, trial: str | None = None) -> "go.Figure":
+        """Returns precision, recall and F1 of each class on dev, or of each of several labels; arguments as
+        `predictions`."""
+        model = self.predicted(task, trial)
+        require(model.probs is not None, "classes must be of a task with classes", f"{task}, a regression")
+        return require_points(predictions.scores_by_class([model]))
+
     def methods(self) -> "go.Figure":
         """Returns the expected score of each selection method, with its 95 % interval, for each task."""
         return require_points(ensembles.selection_methods(read_selection(self.path)))

@@ -29,7 +29,7 @@ group of connected texts of each example, (rows,), or None where it is not known
 
 TOTAL: Column = (OVERALL, "dev")
 
-TOKENS, STEPS = "tokens", "steps"
+TOKEN_COUNT, STEP_COUNT = "tokens", "steps"
 """Metrics of how much was trained of a task."""
 
 Amounts = Mapping[tuple[str, str], float]
@@ -88,14 +88,14 @@ def read_scores(
         values=values,
         covariances=covariances,
         trainings=equal_points(curves),
-        amounts=trained_amounts(curves),
+        amounts=amounts_by_trial(curves),
         tasks=tasks,
     )
 
 
-def trained_amounts(curves: pd.DataFrame) -> dict[str, dict[tuple[str, str], float]]:
+def amounts_by_trial(curves: pd.DataFrame) -> dict[str, dict[tuple[str, str], float]]:
     """By trial: how much it trained of each task, over all epochs."""
-    points = curves[(curves["split"] == "train") & curves["metric"].isin([TOKENS, STEPS])]
+    points = curves[(curves["split"] == "train") & curves["metric"].isin([TOKEN_COUNT, STEP_COUNT])]
     found: dict[str, dict[tuple[str, str], float]] = {}
     for row in points.groupby(["trial", "task", "metric"], as_index=False)["value"].sum().itertuples():
         found.setdefault(str(row.trial), {})[str(row.task), str(row.metric)] = float(row.value)

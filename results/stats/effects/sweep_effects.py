@@ -29,7 +29,7 @@ from results.stats.error_spending import Look
 from results.stats.looks import Looks, looks_at
 from results.stats.power import Precision, precision_of
 from results.stats.texts import value_text
-from results.stats.trial_scores import TOKENS, TOTAL, Amounts, TrialScores, group_by_configuration
+from results.stats.trial_scores import TOKEN_COUNT, TOTAL, Amounts, TrialScores, group_by_configuration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +203,7 @@ def amounts_by_tasks(records: Sequence[TrialRecord], scores: TrialScores) -> dic
     groups: dict[tuple[str, ...], list[Amounts]] = {}
     for record in records:
         own = scores.amounts.get(record.trial_id, {})
-        groups.setdefault(tuple(task for task in scores.tasks if (task, TOKENS) in own), []).append(own)
+        groups.setdefault(tuple(task for task in scores.tasks if (task, TOKEN_COUNT) in own), []).append(own)
     return {
         names: {key: float(np.mean([own[key] for own in groups[names]])) for key in groups[names][0]}
         for names in sorted(groups, key=lambda names: (len(names), names))
