@@ -47,18 +47,18 @@ def data_tasks(folder: Path | None, own_metrics: OwnMetrics = NO_METRICS) -> Map
     try:
         return find_tasks(folder, own_metrics)
     except ValueError as error:
-        raise ValueError("; ".join([str(error), *missing_labels(folder, own_metrics)])) from error
+        raise ValueError("; ".join([str(error), *missing_labels(folder)])) from error
 
 
-def missing_labels(folder: Path, own_metrics: OwnMetrics) -> Iterator[str]:
+def missing_labels(folder: Path) -> Iterator[str]:
     """Yields the labels in train of each task of `tasks.toml` that needs names of labels and has none, as TOML."""
     # Definitions and files may have any other mistake, which was reported or will be.
     with contextlib.suppress(ValueError, KeyError, AttributeError, OSError):
         for name, entry in read_toml(folder / TASK_FILE)["tasks"].items():
             needs_names = entry["kind"] in ("classes", "multilabel") and isinstance(entry["label"], str)
             if needs_names and not {"labels", "num_labels"} & entry.keys():
-                tree = {"tasks": {name: {**entry, "labels": {"one": "any", "two": "other"}}}}
-                found = labels_in_train(tasks_of_tree(tree, own_metrics)[name], folder)
+                stand_in = {**entry, "labels": {"one": "any", "two": "other"}, "metric": ""}
+                found = labels_in_train(tasks_of_tree({"tasks": {name: stand_in}})[name], folder)
                 yield f"by the train rows of {name}: {found}"
 
 

@@ -70,7 +70,7 @@ def test_classes_without_labels_are_refused_with_the_labels_of_train(
 ) -> None:
     rows = (json.dumps({"text": "a", "topic": cell}) for cell in cells)
     (tmp_path / "topic.jsonl").write_text("\n".join(rows))
-    definition = f'[tasks.topic]\nkind = "{kind}"\ntexts = ["text"]\nlabel = "topic"\n'
+    definition = f'[tasks.topic]\nkind = "{kind}"\ntexts = ["text"]\nlabel = "topic"\nmetric = "any"\n'
     (tmp_path / "tasks.toml").write_text(f'{definition}train = "topic.jsonl"\ndev = 0.1\n')
     message = one_line_error(data_tasks, tmp_path)
     assert message.startswith(f"{tmp_path / 'tasks.toml'}: tasks.topic: labels")
