@@ -15,12 +15,12 @@ from results.figures.predictions import (
     MAX_POINTS,
     NUM_BINS,
     Predicted,
-    scores_by_class,
     confusion_matrix,
     drawn_rows,
     prediction_figures,
     reliability,
     scatter_plot,
+    scores_by_class,
 )
 from tests.results.ensembles.simulated_pools import SEVERAL
 from tests.results.figures.conftest import caption_of, ends_of, panel_of, panels_of, points_of
