@@ -65,7 +65,7 @@ def prediction_figures(models: Sequence[Predicted]) -> list[go.Figure]:
     if task.is_regression:
         return [scatter_plot(models)]
     matrix = [] if task.kind_entry.has_several_labels else [confusion_matrix(models)]
-    return [*matrix, class_scores(models), reliability(models)]
+    return [*matrix, class_scores_figure(models), reliability(models)]
 
 
 def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
@@ -101,7 +101,7 @@ def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
     )
 
 
-def class_scores(models: Sequence[Predicted]) -> go.Figure:
+def class_scores_figure(models: Sequence[Predicted]) -> go.Figure:
     """Precision, recall and F1 of each class, or of each of several labels."""
     task, panels = models[0].task, []
     columns, one = ["precision", "recall", "F1"], "label" if models[0].task.kind_entry.has_several_labels else "class"

@@ -15,7 +15,7 @@ from results.figures.predictions import (
     MAX_POINTS,
     NUM_BINS,
     Predicted,
-    class_scores,
+    class_scores_figure,
     confusion_matrix,
     drawn_rows,
     prediction_figures,
@@ -76,7 +76,7 @@ def test_confusion_has_labels_down_and_predictions_across_with_their_numbers() -
 def test_scores_of_classes_have_the_rows_of_each_class_beside_them() -> None:
     model = predicted(NAMED, [0, 0, 2, 2], [0, 2, 2, 2])
     assert model.scores_by_class[1].tolist() == [0, 0, 0, 0]  # a class that never occurs
-    (panel,) = panels_of(class_scores([model]))
+    (panel,) = panels_of(class_scores_figure([model]))
     (heatmap,) = panel.traces
     assert heatmap["x"] == ["precision", "recall", "F1"]
     assert heatmap["y"] == ["sad (2)", "calm (0)", "glad (2)"]
@@ -153,7 +153,7 @@ def test_scores_of_several_labels_are_those_of_scikit_learn() -> None:
     model = Predicted(
         name="m", task=task, ids=ids, labels=labels, predictions=np.where(probs > 0.5, 1.0, 0.0), probs=probs
     )
-    (trace,) = panel_of(class_scores([model])).traces
+    (trace,) = panel_of(class_scores_figure([model])).traces
     expected = metrics.precision_recall_fscore_support(labels, probs > 0.5)
     np.testing.assert_allclose(trace["z"], np.transpose(expected[:3]))
     assert len(prediction_figures([model])) == 2
