@@ -58,7 +58,7 @@ from results.ensembles.selection_method import Settings
 from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
 from results.selection.method_scores import paired_difference, simultaneous_quantile
 from results.selection.select_all import SelectionRequest
-from results.selection.select_ensemble import automatic_method, is_above, select_ensemble, unless_single
+from results.selection.select_ensemble import automatic_method, is_above, select_ensemble
 from results.stats.resampling import Floats
 
 BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
@@ -103,10 +103,8 @@ def simulate(
         name: cross_fit(dev, method, settings, rows, num_repeats=num_cross_fits) for name, method in requested.items()
     }
     chosen = {name: method(dev, rows, settings) for name, method in requested.items()}
-    if AUTOMATIC in requested:  # as `select_ensemble`
-        fitted[AUTOMATIC] = unless_single(fitted[AUTOMATIC], fitted[SINGLE])
-        if not is_above(fitted[AUTOMATIC], fitted[SINGLE]):
-            chosen[AUTOMATIC] = chosen[SINGLE]
+    if AUTOMATIC in requested and not is_above(fitted[AUTOMATIC], fitted[SINGLE]):  # as `select_ensemble`
+        chosen[AUTOMATIC] = chosen[SINGLE]
     found = {name: evaluate(dev, further, chosen[name], own, number) for name, own in fitted.items()}
     single = found[SINGLE]
     quantile = simultaneous_quantile(np.stack([outcome.resampled - single.resampled for outcome in found.values()]))

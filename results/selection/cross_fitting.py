@@ -5,7 +5,7 @@ examples, so it is slightly too low. It does not correct for a search or a sched
 """
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -53,22 +53,12 @@ class CrossFitted:
     groups: Numbers
     """(rows,): the number of the group of examples that each one is drawn with."""
 
-    def only(self, repeat: int, rows: Numbers) -> "CrossFitted":
-        """Returns some rows of one repeat."""
-        return replace(
-            self,
-            labels=self.labels[rows],
-            values=self.values[repeat, rows][None],
-            folds=self.folds[repeat, rows][None],
-            groups=self.groups[rows],
-        )
-
     @cached_property
     def parts(self) -> list[list[Numbers]]:
         """The rows that are scored together, by repeat: every fold where the metric is scored by fold, else all."""
         if not self.task.metric_entry.is_scored_by_fold:
             return [[np.arange(len(self.labels))] for _ in self.folds]
-        return [[inside for _, inside in iter_folds(folds) if len(inside)] for folds in self.folds]
+        return [[inside for _, inside in iter_folds(folds)] for folds in self.folds]
 
     @cached_property
     def part_scores(self) -> Floats:

@@ -198,7 +198,7 @@ def selection_legend(selection: Selection) -> Iterator[str]:
     )
     yield f"<: what was chosen, {rule}."
     if any(chosen.automatic is not None for chosen in tasks):
-        yield "choosing among them: that choice is made without the fold, too; this is the expected score."
+        yield "choosing among them: the method is chosen without the fold, too; this is the expected score."
     if any(score.name == ONE_MODEL for chosen in tasks for score in chosen.methods):
         yield "one model for all tasks: the one with the best overall dev score."
     yield from shared_text_sentences(selection)

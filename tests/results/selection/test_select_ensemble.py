@@ -22,7 +22,6 @@ from results.selection.select_ensemble import (
     members_of,
     one_standard_error_rule,
     select_ensemble,
-    unless_single,
 )
 from results.selection.shared_model import choose_shared_model
 from tests.results.ensembles.simulated_pools import build_pool, keeping, peeks, pool_of
@@ -136,13 +135,20 @@ def test_automatic_method_is_the_simplest_near_the_best_and_cross_fitted(task: T
     rows = all_rows(pool)
     fitted = {name: cross_fit(pool, method, FAST, rows, num_repeats=2) for name, method in methods.items()}
     assert found.automatic is not None
-    choosing = cross_fit(pool, automatic_method(methods), FAST, rows, num_repeats=2)
-    expected = unless_single(choosing, fitted["single"])
+    expected = cross_fit(pool, automatic_method(methods), FAST, rows, num_repeats=2)
     simplest = one_standard_error_rule(fitted)
     assert found.method == (simplest if is_above(expected, fitted["single"]) else "single")
     assert found.automatic.cross_fitted == pytest.approx(expected.score, rel=1e-12)
     assert found.automatic.in_sample == score_named(found, found.method).in_sample
     assert found.score == found.automatic
+
+
+def test_choosing_is_above_the_single_model_only_in_digits_that_are_shown() -> None:
+    single = fitted_of([1, 0] * 500)
+    more, as_much = (fitted_of([*[1] * more, *[1, 0] * 500][:1000]) for more in (4, 0))
+    assert is_above(more, single)
+    assert not is_above(as_much, single)
+    assert not is_above(single, more)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -154,30 +160,6 @@ def test_an_ensemble_is_taken_only_where_choosing_is_shown_to_be_above_the_singl
     shown = f"{found.automatic.lead:+.3f}"
     assert (found.method == "single") or float(shown) > 0
     assert (len(found.members) == 1) or float(shown) > 0
-
-
-def two_folds(*right: tuple[int, int]) -> CrossFitted:
-    """Correct on these of 100 examples, of which the first 50 are a fold."""
-    return replace(right_on(*right), folds=np.repeat([[0, 1]], 50, axis=1).reshape(1, 100))
-
-
-def test_the_other_folds_decide_whether_a_fold_is_scored_by_the_single_model() -> None:
-    single = two_folds((0, 30), (50, 80))
-    better, worse = two_folds((5, 40), (55, 90)), two_folds((0, 20), (50, 70))
-    assert unless_single(better, single).values.tolist() == better.values.tolist()
-    assert unless_single(worse, single).values.tolist() == single.values.tolist()
-    mixed = unless_single(two_folds((0, 40), (50, 70)), single)  # better in the first fold, worse in the second
-    assert mixed.values[0, :50].tolist() == single.values[0, :50].tolist()
-    assert mixed.score == pytest.approx((30 + 20) / 100)
-    assert not is_above(mixed, single)
-
-
-def test_correlations_of_the_other_folds_are_averaged() -> None:
-    labels, noise = np.random.default_rng(0).normal(size=(2, 90))
-    folds = np.arange(90)[None] % 3
-    near, far = (replace(fitted_of(labels + size * noise, labels), folds=folds) for size in (0.5, 2.0))
-    assert unless_single(near, far).score == near.score
-    assert unless_single(far, near).score == near.score
 
 
 @each_task
