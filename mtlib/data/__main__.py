@@ -79,6 +79,8 @@ def run_description(arguments: Sequence[str] | None) -> None:
         show_lines(GLUE_FILE.read_text(encoding="utf-8").splitlines())
         return
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
+    has_use = options.max_length is None or options.encoder is not None
+    require(has_use, "--max-length must come with --encoder NAME, whose tokens are counted", "none")
     if options.contradictions:
         show_lines(list_contradictions(options.folder, options.methods))
     else:
@@ -91,8 +93,8 @@ def build_parser() -> argparse.ArgumentParser:
     words = f"Python files of your own with the metrics that {TASK_FILE} names (docs/extending.md)"
     parser.add_argument("--methods", metavar="FILE", action="extend", nargs="+", default=[], help=words)
     parser.add_argument("--encoder", metavar="NAME", help="say how many rows are too long for this encoder's tokens")
-    words = "the longest input in tokens (encoder.max_length; default: %(default)s)"
-    parser.add_argument("--max-length", metavar="N", type=whole_number, default=EncoderConfig.max_length, help=words)
+    words = f"the longest input in tokens (encoder.max_length; default: {EncoderConfig.max_length})"
+    parser.add_argument("--max-length", metavar="N", type=whole_number, help=words)
     words = "list all rows with the same texts whose labels differ, with file and line, and nothing else"
     parser.add_argument("--contradictions", action="store_true", help=words)
     parser.add_argument("--glue", action="store_true", help=f"print a {TASK_FILE} of GLUE's nine tasks")
@@ -100,14 +102,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def describe_data(
-    folder: Path, methods: Sequence[str] = (), encoder: str | None = None, max_length: int = EncoderConfig.max_length
+    folder: Path, methods: Sequence[str] = (), encoder: str | None = None, max_length: int | None = None
 ) -> Iterator[str]:
     """Yields what a folder holds, and what to type next.
 
     Args:
         folder: of the data.
         methods: files that have metrics that its tasks may have.
-        encoder, max_length: an encoder, and how many of its tokens trials would read; None: rows are not tokenised.
+        encoder: whose tokens are counted; None: rows are not tokenised.
+        max_length: how many tokens trials would read; None for the default.
 
     Raises:
         ValueError: in one line: there are no tasks, or a file of a task is missing or wrong; or there is no encoder.
@@ -148,12 +151,13 @@ def read_folder(
 
 
 def cut_rows_of(
-    config: TrialConfig, tables: Mapping[TableKey, Table], encoder: str, max_length: int
+    config: TrialConfig, tables: Mapping[TableKey, Table], encoder: str, max_length: int | None
 ) -> dict[str, CutRows]:
     """Returns the train rows by task that are longer than so many tokens; ValueError if there is no such encoder."""
     from mtlib.model.encoder import load_description  # here: it loads torch, which nothing else of this command needs
 
-    config = config.override({"encoder.name": encoder, "encoder.max_length": max_length})
+    length = {} if max_length is None else {"encoder.max_length": max_length}
+    config = config.override({"encoder.name": encoder, **length})
     train = {name: table for (name, split), table in tables.items() if split == "train"}
     return {rows.task: rows for rows in find_cut_rows([config], train, {encoder: load_description(encoder)[1]})}
 

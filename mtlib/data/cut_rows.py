@@ -33,16 +33,21 @@ class CutRows:
     max_length: int
     share: float
     """Of the task's train rows; estimated where more than `MAX_TOKENISED` rows may be too long."""
+    prefix: str = ""
+    """What the trials put before each text."""
 
     def is_of(self, config: TrialConfig) -> bool:
         """Returns whether trials of a configuration cut these rows."""
-        kind = (self.encoder, self.max_length, self.encoding)
-        is_trained = self.task in config.active_tasks
-        return is_trained and kind == (config.encoder.name, config.encoder.max_length, config.tasks[self.task].encoding)
+        if self.task not in config.active_tasks:
+            return False
+        encoder, settings = config.encoder, config.tasks[self.task]
+        own = (encoder.name, encoder.max_length, settings.encoding, settings.prefix)
+        return own == (self.encoder, self.max_length, self.encoding, self.prefix)
 
     def sentence(self, title: str) -> str:
         """Returns what happens to the rows, without a full stop; `title` is the task's."""
-        rows = f"About {self.share:.1%} of the train rows of {title}"
+        share = f"About {self.share:.1%}" if self.share >= 0.001 else "Less than 0.1%"
+        rows = f"{share} of the train rows of {title}"
         return f"{rows} are longer than {self.max_length} tokens (encoder.max_length) and lose their end"
 
 
@@ -69,6 +74,7 @@ def find_cut_rows(
             encoding=encoding,
             max_length=max_length,
             share=share_cut(prefixed_table(tables[task], prefix), tokenizers[encoder], encoding, max_length),
+            prefix=prefix,
         )
         for task, encoder, encoding, max_length, prefix in kinds
     ]

@@ -53,7 +53,7 @@ def data_tasks(folder: Path | None, own_metrics: OwnMetrics = NO_METRICS) -> Map
 def missing_labels(folder: Path) -> Iterator[str]:
     """Yields the labels in train of each task of `tasks.toml` that needs names of labels and has none, as TOML."""
     # Definitions and files may have any other mistake, which was reported or will be.
-    with contextlib.suppress(ValueError, KeyError, AttributeError, OSError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OSError):
         for name, entry in read_toml(folder / TASK_FILE)["tasks"].items():
             needs_names = entry["kind"] in ("classes", "multilabel") and isinstance(entry["label"], str)
             if needs_names and not {"labels", "num_labels"} & entry.keys():
@@ -70,10 +70,10 @@ def labels_in_train(task: Task, folder: Path) -> str:
     for where, (*_, cell) in read_cells(source, source.layout.columns, folder):
         found.update(filter(None, split_labels(where, cell) if has_several else [cell]))
     labels = sorted(found, key=lambda text: (isinstance(as_number(text), str), as_number(text)))
-    if not has_several and [*map(as_number, labels)] == list(range(len(labels))):
+    if labels and not has_several and [*map(as_number, labels)] == list(range(len(labels))):
         return f"num_labels = {len(labels)}"
-    if len(labels) > MAX_PASTED_LABELS:
-        return f"column {task.label_column} of train has {len(labels):,} values"
+    if not 0 < len(labels) <= MAX_PASTED_LABELS:
+        return f"column {task.label_column} has {len(labels):,} values"
     return f"labels = {json.dumps(labels, ensure_ascii=False)}"
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 FEWEST_CLASS_ROWS = 20
 """With fewer dev rows of a class one error moves its F1 by more than .025, and a 95 % interval that is said to hold it
 holds it in fewer cases (docs/measurements/statistics.md)."""
@@ -17,7 +19,7 @@ def describe_rare_classes(class_names: Sequence[str], num_rows: Sequence[int], m
     Args:
         class_names: of the task.
         num_rows: dev rows of each class.
-        metric: the task's; of `macro_f1` the change is of the mean over classes, else of the class's own F1.
+        metric: the task's; of `macro_f1` the change is of the mean over the classes that occur, else of the class's F1.
 
     Returns:
         E.g. `class legal: 8 dev rows; one error moves macro F1 by .01`; empty where no class has few.
@@ -31,6 +33,6 @@ def describe_rare_classes(class_names: Sequence[str], num_rows: Sequence[int], m
     smallest = next((rows for rows, _ in few if rows > 0), 0)
     if smallest == 0:
         return found
-    changed, share = ("macro F1", len(class_names)) if metric == "macro_f1" else ("its F1", 1)
+    changed, share = ("macro F1", np.count_nonzero(num_rows)) if metric == "macro_f1" else ("its F1", 1)
     size = f"{1 / (2 * smallest - 1) / share:.1g}".removeprefix("0")
     return f"{found}; one error moves {changed} by {size}"

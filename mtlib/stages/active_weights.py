@@ -36,11 +36,6 @@ def is_of_adapter(name: str) -> bool:
     return name.startswith("encoder.") and ADAPTER_MARK in name
 
 
-def is_frozen(config: TrialConfig, name: str) -> bool:
-    """Returns whether a weight is one of the pretrained encoder's own, beside which an adapter is trained."""
-    return config.has_frozen_encoder and name.startswith("encoder.") and not is_of_adapter(name)
-
-
 def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[str, Weight]) -> dict[str, Weight]:
     """Selects the entries that belong to the parts of active tasks, from weights or other values by weight name.
 
@@ -48,4 +43,6 @@ def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[s
     """
     parts = active_parts(config, tasks)
     found = {name: value for name, value in weights.items() if part_of_weight(name) in parts}
-    return {name: value for name, value in found.items() if not is_frozen(config, name)}
+    if not config.has_frozen_encoder:
+        return found
+    return {name: own for name, own in found.items() if is_of_adapter(name) or not name.startswith("encoder.")}

@@ -14,7 +14,6 @@ from mtlib.config.trial import TrialConfig, digests_of_used_files, named_entries
 from mtlib.runtime.environment import versions_of
 from mtlib.stages.draws import stage_sets
 from mtlib.stages.plan import tasks_active_by
-from mtlib.tasks import Task
 
 Tree = dict[str, Any]
 
@@ -51,7 +50,10 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         ],
         "encoder": leave_out(config.encoder, dict.fromkeys(PLACES_OF_WEIGHTS, False)),
         "adapter": None if config.adapter.method == "none" else to_dict(config.adapter) | versions_of(("peft",)),
-        "definitions": {task: label_meaning(config.task(task)) for task in tasks},
+        "definitions": {  # what files and tables are called shows in their rows
+            own.name: pick(own, ("kind", "label_range", "metric", "weight")) | {"num_texts": len(own.text_columns)}
+            for own in map(config.task, tasks)
+        },
         "tasks": {task: task_settings(config, task, task in drawn, has_chosen) for task in tasks},
         "is_complete": tasks == config.active_tasks,  # then there are overall scores
         "extra_data": {  # path and columns show in its content
@@ -129,12 +131,6 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
     done = stage.epochs if epochs is None else epochs
     scored = [epoch for epoch in stage.scored_epochs if epoch <= done]  # they decide on scores and best weights
     return {**leave_out(stage, conditions), "epochs_done": done, "scored_epochs": scored}
-
-
-def label_meaning(task: Task) -> Tree:
-    """Returns what a task's labels mean and how they are scored.
-    What its files and tables are called shows in their rows."""
-    return pick(task, ("kind", "label_range", "metric", "weight")) | {"num_texts": len(task.text_columns)}
 
 
 def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bool) -> Tree:

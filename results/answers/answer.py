@@ -101,6 +101,8 @@ def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], differen
                 "combination. The differences below are means over the other key."
             )
     found = key_paragraphs(effects, column)
+    if not found:
+        yield "Nothing is compared: all finished configurations have the same values of the searched keys."
     for own in found:
         of_task = effects.columns.get(own.key.task)  # a key of one task is asked about for that task
         if of_task is not None and of_task is not column and of_task.is_known:

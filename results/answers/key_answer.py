@@ -59,7 +59,8 @@ class KeyAnswer:
     @property
     def is_decided(self) -> bool:
         """Whether a value is shown to be better than the base, or every other one to be worse."""
-        return bool(self.better or not self.undecided or (self.trend and self.trend.is_better))
+        all_worse = self.worse and not self.undecided
+        return bool(self.better or all_worse or (self.trend and self.trend.is_better))
 
     @property
     def is_kept(self) -> bool:
@@ -91,7 +92,7 @@ def key_answer(key: SearchedKey, values: Sequence[ValueEffect], trend: Trend | N
         reaches = [value for value in others if is_beyond(value.value, own_trend)]
         chosen = reaches[0].value
     undecided = [value for value in others if not value.is_significant]
-    is_advised = chosen != key.base or (key.is_picked and not undecided)
+    is_advised = chosen != key.base or (key.is_picked and worse and not undecided)
     return KeyAnswer(
         key=key,
         chosen=chosen,

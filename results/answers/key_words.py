@@ -10,7 +10,7 @@ from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects
 from results.stats.power import MAX_REPLICATES
 from results.stats.resampling import CONFIDENCE
-from results.stats.texts import named, short_numbers, value_text
+from results.stats.texts import change_text, named, short_numbers, value_text
 
 MOST_TIMES_ROWS = 100
 """Nobody labels as many times as many rows: beyond, the number is not said."""
@@ -64,21 +64,26 @@ def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
         )
     falls = "" if trend is None else f" The {direction} {key}, the worse, significantly from {trend.first:g} on."
     if answer.bound is None:
-        which = "every other value that trained otherwise" if answer.same else "every other value"
-        return f"Keep {key} {base}: {which} is worse {column.title} ({sure}).{falls}"
+        return f"Keep {key} {base}: {every_other(answer)} is worse {column.title} ({sure}).{falls}"
     which = "no value compared" if answer.not_compared else "no value tried"
     most = f"{which} is better by more than {amount(answer.bound)} {column.title} ({sure})"
     return f"Keep {key} {base}: {most}.{falls}"
+
+
+def every_other(answer: KeyAnswer) -> str:
+    """Returns what the values are called that all are worse than the base."""
+    compared = " that was compared" if answer.not_compared else ""
+    return f"every other value{' that trained otherwise' if answer.same else compared}"
 
 
 def best_mean_sentence(answer: KeyAnswer, column: ColumnEffects, sure: str) -> str:
     """Returns whether the value with the best mean is shown to be the best, where the base value was not trained."""
     key, best = answer.key.name, value_text(answer.key.base)
     if not answer.undecided:
-        return f"Take {key} {best}: every other value is worse {column.title} ({sure})."
+        return f"Take {key} {best}: {every_other(answer)} is worse {column.title} ({sure})."
     nearest = [
         f"by {amount(own.difference or 0.0)} than {value_text(own.value)} "
-        f"({' to '.join(f'{-bound:+.3f}'.replace('0.', '.', 1) for bound in reversed(own.interval or ()))})"
+        f"({' to '.join(change_text(-bound) for bound in reversed(own.interval or ()))})"
         for own in answer.undecided
     ]
     return f"Not decided: {key} {best} has the best mean {column.title}, better {named(nearest)} ({sure})."
@@ -149,9 +154,8 @@ def forecast_words(found: Forecast, cost: Callable[[int], str]) -> str:
         value = value_text(found.of.value)
         what, most = f"A difference as small as that of {value} ({amount(found.size)})", MOST_WORTH
     if found.times_rows > 1:
-        rows = (
-            f" (about {found.times_rows:.2g} times as many rows would do)" if found.times_rows < MOST_TIMES_ROWS else ""
-        )
+        times = f"{max(1.1, found.times_rows):.2g}"
+        rows = f" (about {times} times as many rows would do)" if found.times_rows < MOST_TIMES_ROWS else ""
         of = "" if found.of is None else f", such as that of {value_text(found.of.value)}"
         return f"No number of replicates would show a difference of {amount(found.size)}{of}: dev is too small{rows}."
     if found.needed is None or found.needed > most:

@@ -47,7 +47,8 @@ def render_ranking(
     table = table_lines(width, *(ranking_table(shown, tasks, is_tall=is_tall) for is_tall in (False, True)))
     num_hidden = len(rows) - len(shown)
     hidden = [f"Not shown: {counted(num_hidden, 'further row')}; --csv prints all."] if num_hidden else []
-    legend = [*short_key_lines(shown), *ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows)]
+    scored = [tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks]
+    legend = [*short_key_lines(shown), *ranking_legend(rows), *metrics_line(scored), *notes, *failures(rows)]
     return [*table, *hidden, "", *wrapped(legend, width)]
 
 
@@ -201,11 +202,6 @@ def why_unknown(most_replicates: int) -> str:
     if most_replicates == 1:
         return "no configuration was trained twice"
     return "too few configurations were trained twice to show how much training again moves a score"
-
-
-def metric_lines(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> list[str]:
-    """Returns the metrics of the tasks in a line; empty if there are none."""
-    return metrics_line([tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks])
 
 
 def metrics_line(tasks: Sequence[Task]) -> list[str]:

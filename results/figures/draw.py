@@ -102,7 +102,8 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
     num_rows = max(1, math.ceil(len(panels) / num_columns))
     left = MARGINS["l"] + label_width
     plot_width = WIDTH - left - MARGINS["r"]
-    row_height = max((panel_height(panel.y) for panel in panels), default=PANEL_HEIGHT)
+    most_categories = max((len(panel.y.get("categoryarray") or ()) for panel in panels), default=0)
+    row_height = max(PANEL_HEIGHT, ROW_HEIGHT * most_categories)
     plot_height = num_rows * row_height + (num_rows - 1) * ROW_GAP
     shown = legend_traces(panels)
     has_legend = bool(shown)  # each name is taken out once it is drawn
@@ -127,7 +128,8 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
             # Plotly draws no line through a panel to which nothing else was added, unless told to.
             figure.add_vline(at, line=REFERENCE_LINE, layer="below", exclude_empty_subplots=False, **cell)
         figure.update_xaxes(**panel.x, **cell)
-        figure.update_yaxes(**from_top(panel.y), **cell)
+        from_top = {"range": panel.y["range"][::-1]} if panel.y.get("type") == "category" else {}
+        figure.update_yaxes(**{**panel.y, **from_top}, **cell)
     figure.update_xaxes(AXIS_STYLE)
     figure.update_yaxes(AXIS_STYLE)
     figure.update_layout(
@@ -200,11 +202,6 @@ def shape_number(style: int) -> int:
     return (style + style // len(COLOURS)) % len(COLOURS)
 
 
-def panel_height(y: Mapping[str, Any]) -> int:
-    """Pixels of a panel with this y axis, so that each category from top to bottom has room."""
-    return max(PANEL_HEIGHT, ROW_HEIGHT * len(y.get("categoryarray") or ()))
-
-
 def axis(
     title: str = "",
     *,
@@ -236,18 +233,9 @@ def axis(
     if settings["type"] == "log":
         settings |= {"exponentformat": "power", "nticks": 5}
     elif whole_to is not None:
-        settings |= {**whole_ticks(whole_to), "minallowed": 0}
+        # No tick lies between two whole numbers.
+        settings |= {"tick0": 0, "dtick": max(1, math.ceil(whole_to / NUM_TICKS)), "minallowed": 0}
     return settings
-
-
-def whole_ticks(last: int) -> Axis:
-    """Settings of an axis of whole numbers up to the last one: none of its ticks lies between two."""
-    return {"tick0": 0, "dtick": max(1, math.ceil(last / NUM_TICKS))}
-
-
-def from_top(y: Axis) -> Axis:
-    """Returns a y axis whose categories go from top to bottom."""
-    return {**y, "range": y["range"][::-1]} if y.get("type") == "category" else y
 
 
 def series(

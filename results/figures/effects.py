@@ -68,7 +68,8 @@ def forest_caption(key: SearchedKey, values: Sequence[ValueEffect]) -> str:
     """Returns what is drawn of a key's values, and how to read it."""
     compared = [value for value in values if value.difference is not None]
     known = [value for value in compared if value.interval is not None]
-    sentences = [f"Paired differences in score from {base_words(key)}."]
+    base = "" if key.base is NO_VALUE else f"{key.name} {value_text(key.base)}, "
+    sentences = [f"Paired differences in score from {base}the {key.base_title}."]
     if known:
         sentences.append(
             "Intervals are 95 %, hold for all values of the key at once and however often you look, and include the "
@@ -79,13 +80,6 @@ def forest_caption(key: SearchedKey, values: Sequence[ValueEffect]) -> str:
     if len(known) < len(compared):
         sentences.append("A value without an interval was not trained often enough.")
     return " ".join(sentences)
-
-
-def base_words(key: SearchedKey) -> str:
-    """Returns what differences are from, e.g. `smart.weight 0, the base value`."""
-    return (
-        f"the {key.base_title}" if key.base is NO_VALUE else f"{key.name} {value_text(key.base)}, the {key.base_title}"
-    )
 
 
 def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
@@ -191,9 +185,8 @@ def value_panel(
         x = axis(key.name, scale="log" if key.range.is_log else "linear")
         points = series(values, heights, hover=hover, name="trial")
         return Panel(title, x, axis(title), [*curve_traces(column, key), points])
-    names = marked_names(
-        [*key.values, *values], column.key_of(key)
-    )  # a trial that is not finished may have another value
+    # A trial that is not finished may have another value.
+    names = marked_names([*key.values, *values], column.key_of(key))
     means = column.values.get(key.name, ())
     mean = series(
         [names[value.value] for value in means],

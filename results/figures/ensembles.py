@@ -32,7 +32,8 @@ def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Pan
         title + " (chosen)" * (method.name == chosen.method) for title, method in zip(titles, methods, strict=True)
     ]
     hover = [
-        f"{title}, {counted(method.num_models, 'model')}\n{expected_text(task, method)}\n"
+        f"{title}, {counted(method.num_models, 'model')}\n"
+        f"expected {task.value_of(method.cross_fitted):.3f} ({task.bounds_text(method.interval)})\n"
         f"dev score {task.value_of(method.in_sample):.3f}\nlead over the best single model "
         f"{task.value_of(method.lead):+.3f} ({task.bounds_text(method.lead_interval)})"
         for title, method in zip(titles, methods, strict=True)
@@ -57,8 +58,3 @@ def expected_series(task: Task, names: Sequence[str], scores: Sequence[MethodSco
         high=[high for _, high in bounds],
         along="x",
     )
-
-
-def expected_text(task: Task, score: MethodScore) -> str:
-    """Returns an expected score with its interval."""
-    return f"expected {task.value_of(score.cross_fitted):.3f} ({task.bounds_text(score.interval)})"

@@ -143,7 +143,8 @@ def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
     else:
         parts["Effects"] = lambda: effects.forest_plots(found)
         parts["Scores by value"] = lambda: value_blocks(sweep, found)
-    yield from blocks_of_parts({**parts, "Ranking": lambda: ranking_blocks(sweep)})
+    parts["Ranking"] = lambda: [ranking_block(sweep), Text(paragraphs=ranking_legend(sweep.ranked))]
+    yield from blocks_of_parts(parts)
 
 
 def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
@@ -157,12 +158,6 @@ def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
                 f"{title_of(found.metric, sweep.tasks)} could be estimated have a figure of scores by value."
             ]
         )
-
-
-def ranking_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yields the ranking, and how to read it."""
-    yield ranking_block(sweep)
-    yield Text(paragraphs=ranking_legend(sweep.ranked))
 
 
 def ranking_block(sweep: Sweep) -> TextTable:

@@ -9,7 +9,7 @@ from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, title_of_method
 from results.records.files import folder_name
 from results.records.selection import HeldOutScores, Selection, TaskSelection
 from results.stats.groups import are_usable
-from results.stats.texts import error_text
+from results.stats.texts import change_text, error_text
 
 MAX_MEMBERS = 10
 """Members of a task that are listed."""
@@ -161,7 +161,7 @@ def lead_text(task: Task, what: str, lead: float, interval: Sequence[float]) -> 
     """Returns how far a score is above another one, with the 95 % interval of the difference: `+.040 over picking one
     model by dev (-.004 to +.084: not significant)`."""
     value, *bounds = (task.value_of(own) for own in (lead, *interval))
-    shown, low, high = (f"{own:+.3f}".replace("0.", ".", 1) for own in (value, *sorted(bounds)))
+    shown, low, high = map(change_text, (value, *sorted(bounds)))
     is_open = ": not significant" if min(interval) <= 0 <= max(interval) else ""
     return f"{shown} over {what} ({low} to {high}{is_open})"
 

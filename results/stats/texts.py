@@ -92,6 +92,11 @@ def short_numbers(values: Sequence[float]) -> list[str]:
     return texts
 
 
+def change_text(change: float) -> str:
+    """E.g. `+.040`."""
+    return f"{change:+.3f}".replace("+0.", "+.").replace("-0.", "-.")
+
+
 def error_text(error: float) -> str:
     """E.g. `±.015`."""
     return f"±{error:.3f}".replace("±0.", "±.")

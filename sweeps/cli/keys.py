@@ -59,7 +59,8 @@ def list_keys(base: TrialConfig) -> list[ListedKey]:
     fields: dict[str, tuple[Any, str]] = {}
     for key, member, value, owner, name in leaves(base):
         if key != DEFINED_ELSEWHERE:
-            values.setdefault(key, {})[member] = typed_value(value)
+            typed = (",".join(map(value_text, value)) or "[]") if isinstance(value, tuple) else value_text(value)
+            values.setdefault(key, {})[member] = typed
             fields[key] = owner, name
     listed = [describe_key(key, own, *fields[key], base.methods) for key, own in values.items()]
     return sorted(listed, key=lambda item: not item.section)
@@ -90,11 +91,6 @@ def leaves(group: Any, key: str = "", member: str = "") -> Iterator[tuple[str, s
                 yield from leaves(item, f"{path}.{STARS[path]}.", str(own))
         else:
             yield path, member, value, owner, name
-
-
-def typed_value(value: Any) -> str:
-    """Returns a value as one types it."""
-    return (",".join(map(value_text, value)) or "[]") if isinstance(value, tuple) else value_text(value)
 
 
 def allowed_values(hint: Any, meaning: str) -> str:

@@ -55,18 +55,14 @@ def plain_printer(show: ShowLines, started: float) -> OnEvent:
         nonlocal printed
         lines = plain_lines(event, ledger, started)
         if not lines and time.monotonic() - printed >= PLAIN_SECONDS:
-            lines = [steps_line(ledger, started)]
+            running = list(ledger.progress.items())[:MAX_TRIAL_LINES]
+            steps = (f"{name} {progress_text(progress)}" for name, progress in running)
+            lines = ["; ".join([summary(ledger, started), *steps])]
         if lines:
             show(lines)
             printed = time.monotonic()
 
     return on_event
-
-
-def steps_line(ledger: Ledger, started: float) -> str:
-    """Returns the summary, and the step of each running trial."""
-    shown = [f"{name} {progress_text(progress)}" for name, progress in list(ledger.progress.items())[:MAX_TRIAL_LINES]]
-    return "; ".join([summary(ledger, started), *shown])
 
 
 def plain_lines(event: Event, ledger: Ledger, started: float) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import ray
 from ray.exceptions import RayError
@@ -108,17 +107,13 @@ def nodes_have_bf16(options: SweepOptions) -> bool:
     has_gpu = options.gpus_per_worker > 0
     answers = [
         on_node(has_bf16, node["NodeID"], max_calls=1, max_retries=0).remote(on_gpu=has_gpu)
-        for node in fitting_nodes(need)
+        for node in ray.nodes()
+        if node["Alive"] and workers_that_fit(to_resources(node["Resources"]), need)
     ]
     try:
         return bool(answers) and all(ray.get(answers, timeout=ANSWER_SECONDS))
     except RayError:  # a node was lost, or is too slow
         return False
-
-
-def fitting_nodes(need: Resources) -> list[dict[str, Any]]:
-    """Returns the alive nodes that a worker would fit if they were idle, as Ray describes them."""
-    return [node for node in ray.nodes() if node["Alive"] and workers_that_fit(to_resources(node["Resources"]), need)]
 
 
 def describe_idle_gpus(plan: SweepPlan) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 from ray.util.metrics import Gauge
 
 from mtlib.tasks import value_of
-from mtlib.training.epoch_report import TOKENS
+from mtlib.training.epoch_report import STEPS, TOKENS
 from results.records.trials import STATUSES, best_trial
 from sweeps.driver.ledger import Ledger
 from sweeps.lanes.channel import Event
@@ -94,7 +94,7 @@ def note(trials: dict[str, LaneProgress], event: Event) -> None:
         trials[name].means = {
             (point["task"], point["metric"]): point["value"]
             for point in event.facts["points"]
-            if point["split"] == "train" and point["metric"] != TOKENS
+            if point["split"] == "train" and point["metric"] not in (TOKENS, STEPS)
         }
 
 

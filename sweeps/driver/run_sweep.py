@@ -200,7 +200,7 @@ def run_plan(
     why = interrupts.reason if is_interrupted else None
     limit = limits.reached if ledger.num_left and not is_interrupted and error is None else None
     if limit is not None:
-        with contextlib.suppress(OSError):  # the end of the command's output says it too
+        with contextlib.suppress(OSError, ValueError):  # the end of the command's output says it too
             write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
     ended = outcome_of(ledger, closing_errors)
     return replace(ended, is_interrupted=is_interrupted, interruption=why, limit=limit, error=error)

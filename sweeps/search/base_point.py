@@ -14,7 +14,8 @@ def base_point(space: SearchSpace) -> dict[str, Any] | None:
     for key, item in search_domain(space).items():
         if not holds(space.conditions.get(key), drawn):
             continue
-        found = [value for value in base_values(space, key, item) if has_base_values(space, {key: value})]
+        possible = base_values(space, key, item)
+        found = [one for one in possible if trial_config(space, trial_params({key: one})) == space.base]
         if not found:
             return None
         drawn[key] = found[0]
@@ -29,8 +30,3 @@ def base_values(space: SearchSpace, key: SearchKey, item: Range) -> Sequence[Any
     value = value_in(space.base, changed_keys(space, key)[0])
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return [value] if is_number and item.low <= value <= item.high else []
-
-
-def has_base_values(space: SearchSpace, drawn: dict[SearchKey, Any]) -> bool:
-    """Returns whether the base configuration with these values is the base configuration."""
-    return trial_config(space, trial_params(drawn)) == space.base

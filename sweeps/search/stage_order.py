@@ -82,7 +82,9 @@ class StageOrder:
             trial = trials[index]
             missing = self.missing(trial)
             waiting = num_waiting[missing[0]] if missing else 0
-            return continues_another(trial, by_last_end), len(missing) - len(trial.ends), -waiting, index
+            ended = [by_last_end[key] for key in trial.cuts & by_last_end.keys()]
+            is_longer = any(trial.ends[-1] not in other.cuts for other in ended)  # it continues another one
+            return is_longer, len(missing) - len(trial.ends), -waiting, index
 
         return min(startable, key=rank, default=None)
 
@@ -113,8 +115,3 @@ class StageOrder:
     def remove_trial(self, trial_id: str) -> None:
         """Forgets a trial that has ended, whatever its status."""
         self.running.pop(trial_id, None)
-
-
-def continues_another(trial: StageKeys, by_last_end: Mapping[str, StageKeys]) -> bool:
-    """Returns whether another trial ends at a cut of this one, which is longer."""
-    return any(trial.ends[-1] not in by_last_end[key].cuts for key in trial.cuts & by_last_end.keys())

@@ -122,7 +122,9 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     """
     check_name_is_free(options)
     methods = find_methods(options)
-    tasks = find_definitions(options, methods)
+    # A resumed sweep has the tasks that it began with.
+    begun = sweep_tasks(read_sweep(options.folder)) if options.resume else None
+    tasks = data_tasks(options.data, methods.own_metrics) if begun is None else begun
     given, source = read_space(options, tasks, methods)
     if given is None:
         base, name = with_methods(general(chosen_tasks(tasks, options.set)), methods), "general"
@@ -168,13 +170,6 @@ def find_methods(options: SweepOptions) -> Methods:
     methods = read_methods(options.methods)
     with_own(methods.files)  # a mistake in a selection method would show at the sweep's end only
     return methods
-
-
-def find_definitions(options: SweepOptions, methods: Methods) -> Mapping[str, Task]:
-    """Returns the definitions of the tasks that the data has; of a resumed sweep, those that it began with."""
-    if options.resume:
-        return sweep_tasks(read_sweep(options.folder))
-    return data_tasks(options.data, methods.own_metrics)
 
 
 def as_begun(space: SearchSpace, options: SweepOptions) -> SearchSpace:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.bf16 import has_bf16
 from mtlib.runtime.errors import first_line, require
-from search_spaces.space import SearchSpace, changed_keys, search_domain
+from search_spaces.space import changed_keys, search_domain
 from sweeps.options import SweepOptions
 from sweeps.setup.encoder_checks import check_encoders_fit
 from sweeps.setup.inputs import SweepInputs
@@ -24,7 +24,8 @@ def fit_encoders(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[s
     if inputs.space.base.precision != "auto":
         check_encoders_fit(options, inputs, encoders)
         return inputs
-    if is_searched(inputs.space):  # then the base's own is that of no trial
+    space = inputs.space
+    if any("precision" in changed_keys(space, key) for key in search_domain(space)):  # no trial has the base's own
         in_fp32 = with_precision(inputs, "fp32", None)
         is_given = all(config.precision != "auto" for config in in_fp32.space.configs)
         require(is_given, "precision must be searched among fp32 and bf16, one of which auto stands for", "auto")
@@ -56,11 +57,6 @@ def with_precision(inputs: SweepInputs, precision: str, why: str | None) -> Swee
     """Returns the inputs whose trials have a precision; ValueError if a setting of some trial refuses it."""
     base = inputs.space.base.override({"precision": precision})
     return replace(inputs, space=replace(inputs.space, base=base), precision_reason=why)
-
-
-def is_searched(space: SearchSpace) -> bool:
-    """Returns whether the trials' precision is among the keys that the space searches."""
-    return any("precision" in changed_keys(space, key) for key in search_domain(space))
 
 
 def machines_have_bf16(options: SweepOptions) -> bool:

@@ -67,8 +67,7 @@ def describe_base(options: SweepOptions, space: SearchSpace) -> list[str]:
         own = own_value(base, title, grid.get(title, ()))
         text = title if own is NO_VALUE else f"{title} {value_text(own)}"
         if isinstance(item, Choice) and own not in map(hashable, item.values):
-            first = value_text(hashable(item.values[0]))
-            text += f" (none of the values: differences are from the first, {first})"
+            text += " (none of the values: differences are from the value with the best mean)"
             if own is not NO_VALUE and title in options.vary:
                 typed = f"[{','.join(map(value_text, own))}]" if isinstance(own, tuple) else value_text(own)
                 wider = f"--vary {title}={options.vary[title]},{typed}"

@@ -167,14 +167,15 @@ def find_trend(
 
     Returns:
         None if no contrast is significant or the means do not rise or fall at every value; if the values are not three
-        or more numbers with the base as the lowest or the highest; if no others of the keys were trained with all.
+        or more numbers with the base as the lowest or the highest; if the base was picked by its mean; if no others of
+            the keys were trained with all.
 
     Source: Tamhane, Hochberg and Dunnett (1996), "Multiple test procedures for dose finding": step-down tests of
     trend for the minimum effective dose.
     """
     numbers = {cell: number for number, cell in enumerate(cells_of(key, params))}
     tried = {value for value, _ in numbers}
-    if len(tried) < 3 or not all(map(is_numeric, tried)) or key.base not in (min(tried), max(tried)):
+    if len(tried) < 3 or not all(map(is_numeric, tried)) or key.base not in (min(tried), max(tried)) or key.is_picked:
         return None
     values = sorted(tried, key=lambda value: abs(value - key.base))
     shared = [other for other in {other for _, other in numbers} if all((value, other) in numbers for value in tried)]

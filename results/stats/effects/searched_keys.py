@@ -56,9 +56,9 @@ class SearchedKey:
     @property
     def task(self) -> str:
         """The task that the key belongs to: `sst` of `tasks.sst.loss`; empty if it belongs to none, or to several."""
-        tasks = {part.split(".")[1] for part in self.name.split(JOINED_BY) if part.startswith("tasks.")}
-        is_only = all(part.startswith("tasks.") for part in self.name.split(JOINED_BY)) and len(tasks) == 1
-        return tasks.pop() if is_only else ""
+        parts = [part.split(".") for part in self.name.split(JOINED_BY)]
+        tasks = {part[1] if part[0] == "tasks" else "" for part in parts}
+        return tasks.pop() if len(tasks) == 1 else ""
 
     @property
     def coded_base(self) -> Any:
@@ -187,17 +187,12 @@ def listed_key(
 
 
 def base_number(keys: Sequence[SearchedKey], records: Sequence[TrialRecord]) -> int | None:
-    """Returns the number of the first configuration that has the base configuration's value of every searched key, if
-    any."""
-    return first_number({key.name: key.own_base for key in keys}, keys, records)
-
-
-def first_number(wanted: Mapping[str, Any], keys: Sequence[SearchedKey], records: Sequence[TrialRecord]) -> int | None:
-    """Returns the number of the first configuration with these values, by key; a key that was not sampled has any."""
+    """Returns the number of the first configuration that has the base configuration's value of every searched key that
+    it sampled, if any."""
     numbers = [
         record.number
         for record in records
-        if all(key.value_of(record.params) in (NO_VALUE, wanted[key.name]) for key in keys)
+        if all(key.value_of(record.params) in (NO_VALUE, key.own_base) for key in keys)
     ]
     return min(numbers, default=None)
 

@@ -205,7 +205,10 @@ def amounts_by_tasks(records: Sequence[TrialRecord], scores: TrialScores) -> dic
         own = scores.amounts.get(record.trial_id, {})
         groups.setdefault(tuple(task for task in scores.tasks if (task, TOKEN_COUNT) in own), []).append(own)
     return {
-        names: {key: float(np.mean([own[key] for own in groups[names]])) for key in groups[names][0]}
+        names: {  # trials that began before steps were recorded lack them
+            key: float(np.mean([own[key] for own in groups[names]]))
+            for key in set[tuple[str, str]].intersection(*map(set, groups[names]))
+        }
         for names in sorted(groups, key=lambda names: (len(names), names))
     }
 

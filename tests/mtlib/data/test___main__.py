@@ -175,6 +175,7 @@ def test_all_contradicting_rows_are_listed_with_file_line_and_id(folder: Path, c
 def test_wrong_use_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     assert "DIR must name a folder" in one_line_exit(main, capsys)
     assert "--glue must be given without DIR" in one_line_exit(main, capsys, tmp_path, "--glue")
+    assert "--max-length must come with --encoder" in one_line_exit(main, capsys, tmp_path, "--max-length", "64")
     assert one_line_exit(main, capsys, tmp_path / "none").startswith("data must be a folder, got ")
 
 

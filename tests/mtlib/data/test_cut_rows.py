@@ -48,5 +48,7 @@ def test_each_kind_of_trial_that_cuts_rows_is_found_the_worst_first(
     prefixed = configs[2].override({"tasks.sst.prefix": "a " * 100})
     (every,) = find_cut_rows([prefixed], tables, {name: bert_tokenizer})
     assert every.share == 1
+    assert (every.is_of(prefixed), every.is_of(configs[2])) == (True, False), "the other one lacks the prefix"
+    assert replace(every, share=0.0004).sentence("SST").startswith("Less than 0.1% of the train rows")
     sentence = replace(every, share=0.142).sentence("SST")
     assert sentence.startswith("About 14.2% of the train rows of SST are longer than 64 tokens")

@@ -63,6 +63,7 @@ def labels_of(table: Table) -> list[float]:
         ("classes", ["2", "1.0", "0"], "num_labels = 3"),
         ("classes", [f"{n}.5" for n in range(MAX_PASTED_LABELS + 1)], f"{MAX_PASTED_LABELS + 1} values"),
         ("multilabel", [["b", "a"], [], ["c"]], 'labels = ["a", "b", "c"]'),
+        ("classes", ["", ""], "topic has 0 values"),
     ],
 )
 def test_classes_without_labels_are_refused_with_the_labels_of_train(
@@ -77,6 +78,12 @@ def test_classes_without_labels_are_refused_with_the_labels_of_train(
     assert words in message
     (tmp_path / "topic.jsonl").unlink()
     assert "must" in one_line_error(data_tasks, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[tasks]\nsst = 3\n", "tasks = [3]\n", "[tasks.sst]\nkind = 3\nlabel = 3\n"])
+def test_a_task_file_of_another_shape_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tasks.toml").write_text(text)
+    assert one_line_error(data_tasks, tmp_path).startswith(f"{tmp_path / 'tasks.toml'}: ")
 
 
 def test_without_sources_the_files_of_the_tasks_are_read(folder: Path) -> None:

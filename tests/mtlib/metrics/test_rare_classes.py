@@ -20,6 +20,10 @@ def test_one_error_moves_macro_f1_by_what_is_printed() -> None:
     assert (1 - f1_score([1] * 8, [1] * 7 + [0], pos_label=1)) / 6 == pytest.approx(0.01, abs=0.002)
 
 
+def test_macro_f1_is_over_the_classes_that_occur() -> None:
+    assert describe_rare_classes(("a", "b", "c"), [30, 8, 0], "macro_f1").endswith("one error moves macro F1 by .03")
+
+
 def test_of_other_metrics_it_is_the_change_of_the_class_s_own_f1() -> None:
     assert describe_rare_classes(NAMES, [50, 8, 70, 70, 70, 70], "accuracy").endswith("one error moves its F1 by .07")
 

@@ -71,6 +71,11 @@ def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list
     return lines
 
 
+def test_configurations_with_the_same_values_are_an_answer_too() -> None:
+    (line,) = answer_question(sweep_of([], values={}), ()).found
+    assert line.startswith("Nothing is compared: ")
+
+
 def test_trials_of_an_incomplete_round_are_mentioned() -> None:
     effects = replace(sweep_of([value(0.0, None), value(1.0, 0.004)]), num_early=5)
     assert lines_of(effects)[-1] == "5 finished trials count once all configurations have as many replicates."

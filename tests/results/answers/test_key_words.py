@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results.answers.key_answer import Forecast
+from results.answers.key_answer import Forecast, key_answer
 from results.answers.key_words import forecast_words, p_text, range_words, value_words
 from results.stats.effects.key_effects import Trend, ValueEffect
 from tests.results.answers.test_answer import KEY, curve_of, sweep_of, value
@@ -66,6 +66,38 @@ def test_value_that_was_not_compared_is_not_passed_over() -> None:
     assert text.endswith("Not compared with 0, as nothing was trained with all else equal: 1.")
 
 
+PICKED = replace(KEY, base=2.0, own_base=0.5, is_picked=True)
+"""Of a key whose base value was not trained, the value with the best mean."""
+
+
+@pytest.mark.parametrize(
+    ("values", "start", "is_edge"),
+    [
+        ([value(0.0, -0.02), value(1.0, -0.03)], "Take smart.weight 2: every other value is worse overall", True),
+        (
+            [value(0.0, -0.02), replace(SAME, value=1.0)],
+            "Take smart.weight 2: every other value that trained otherwise is worse overall",
+            True,
+        ),
+        (
+            [value(0.0, -0.02), value(1.0, None)],
+            "Take smart.weight 2: every other value that was compared is worse overall",
+            True,
+        ),
+        ([replace(SAME, value=0.0), replace(SAME, value=1.0)], "smart.weight has no effect here.", False),
+        ([value(0.0, -0.02), value(1.0, -0.003)], "Not decided: smart.weight 2 has the best mean overall", False),
+    ],
+)
+def test_value_with_the_best_mean_is_to_be_used_where_the_others_that_were_compared_are_worse(
+    values: list[ValueEffect], start: str, is_edge: bool
+) -> None:
+    answer = key_answer(PICKED, [*values, value(2.0, None)], None)
+    text = " ".join(value_words(answer, sweep_of([]).columns["overall"]))
+    assert text.startswith(start)
+    assert ("largest value tried" in text) == is_edge
+    assert answer.is_decided == start.startswith("Take")
+
+
 def test_unequal_numbers_of_replicates_are_a_range() -> None:
     assert "(95 %; 2 to 3 replicates)" in words_of([value(0.45, 0.004)], num_replicates=(2, 3))
 
@@ -120,6 +152,11 @@ def test_small_p_values_are_bounded() -> None:
             {"times_rows": 3.44},
             "No number of replicates would show a difference of .020, such as that of 0.45: dev is too small (about "
             "3.4 times as many rows would do).",
+        ),
+        (
+            {"times_rows": 1.01},
+            "No number of replicates would show a difference of .020, such as that of 0.45: dev is too small (about "
+            "1.1 times as many rows would do).",
         ),
         (
             {"needed": 11},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from results.stats.texts import MAX_NAMES, named, short_keys
+from results.stats.texts import MAX_NAMES, change_text, named, short_keys
 
 
 def test_keys_have_the_fewest_last_parts_that_differ() -> None:
@@ -23,3 +23,8 @@ def test_keys_have_the_fewest_last_parts_that_differ() -> None:
 )
 def test_names_beyond_the_first_are_counted(number: int, expected: str) -> None:
     assert named([f"t{place}" for place in range(number)]) == expected
+
+
+def test_only_a_leading_zero_of_a_change_is_left_out() -> None:
+    changes = (0.04, -0.04, 10.04, -20.5, 0.0)
+    assert list(map(change_text, changes)) == ["+.040", "-.040", "+10.040", "-20.500", "+.000"]

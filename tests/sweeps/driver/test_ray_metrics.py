@@ -91,6 +91,7 @@ def test_running_trial_has_scores_losses_rates_and_steps(ledger: Ledger, gauges:
         point("sst", "train", "loss", 1.5),
         point("sst", "train", "smart", 0.25),
         point("sst", "train", "tokens", 900.0),
+        point("sst", "train", "steps", 40.0),
         point("sst", "dev", "accuracy", 0.5),
     ]
     scores = {"sst": 0.5, "sts": 0.75, "overall": 0.6}

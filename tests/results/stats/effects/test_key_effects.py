@@ -80,11 +80,12 @@ def test_trend_begins_where_the_contrast_up_to_there_is_significant() -> None:
     [
         (NUMBERS, {**SLOPE, 3: 0.53}),
         (replace(NUMBERS, base=0.3), SLOPE),
+        (replace(NUMBERS, is_picked=True), SLOPE),
         (SearchedKey(name="a", values=("x", "y", "z"), base="x"), {"x": 0.5, "y": 0.52, "z": 0.54}),
         (SearchedKey(name="a", values=(0, None, 1), base=0), {0: 0.5, None: 0.52, 1: 0.54}),
         (SearchedKey(name="a", values=(0, 1), base=0), {0: 0.5, 1: 0.6}),
     ],
-    ids=["interrupted", "base in the middle", "names", "no number", "two values"],
+    ids=["interrupted", "base in the middle", "base picked by its mean", "names", "no number", "two values"],
 )
 def test_some_keys_have_no_trend(key: SearchedKey, scores: Mapping[Any, float]) -> None:
     assert trend_of(NUMBERS, SLOPE) is not None

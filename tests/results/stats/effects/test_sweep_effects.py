@@ -19,7 +19,7 @@ from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
 from results.stats.effects.searched_keys import NO_VALUE
-from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
+from results.stats.effects.sweep_effects import SweepEffects, amounts_by_tasks, sweep_effects
 from results.sweep import load_sweep
 from results.table import print_ranking
 from tests.results.stats.test_trial_scores import scores_of, value_of
@@ -102,6 +102,17 @@ def test_scores_of_different_tasks_are_compared_task_by_task(make_report: MakeRe
     }
     rows = [line.split() for line in render_effects(found)]
     assert next(row for row in rows if row[:1] == ["2"])[1] == f"{found.columns['sts'].values['weight'][2].mean:.3f}"
+
+
+def test_what_only_some_trials_have_on_record_of_their_training_is_left_out(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    records, reports = grid_sweep(make_report, make_record, {(0, 0): 0.2, (1, 0): 0.4})
+    new = {("sst", "tokens"): 30.0, ("sst", "steps"): 3.0}
+    amounts = {"0000-r0": new, "0001-r0": {("sst", "tokens"): 10.0}}
+    scores = replace(scores_of(records, reports), amounts=amounts)
+    assert amounts_by_tasks(records, scores) == {("sst",): {("sst", "tokens"): 20.0}}
+    assert amounts_by_tasks(records[:1], scores) == {("sst",): new}
 
 
 def test_interval_is_at_least_that_of_training_alone(make_report: MakeReport, make_record: MakeRecord) -> None:
