@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from results.stats.configuration_means import configuration_means
+from results.stats.configuration_means import configuration_means, contrasts
 from results.stats.effects.key_effects import Trend, ValueEffect, find_trend, grid_contrasts, key_effects, with_earlier
-from results.stats.effects.searched_keys import SearchedKey
+from results.stats.effects.searched_keys import NO_VALUE, SearchedKey
+from results.stats.margins import margins_best
 from tests.results.answers.simulated_grid import grid_of
 from tests.results.stats.test_configuration_means import model_scores
 
@@ -40,13 +41,30 @@ def test_several_keys_are_compared_where_all_else_is_equal() -> None:
     assert (base.num_trials, other.num_trials) == (6, 4)
 
 
-def test_equal_values_are_called_different_in_one_sweep_of_twenty() -> None:
-    key = SearchedKey(name="a", values=(0, 1, 2, 3, 4), base=0)
+@pytest.mark.parametrize("base", [0, NO_VALUE])
+def test_equal_values_are_called_different_in_one_sweep_of_twenty(base: Any) -> None:
+    """Also from the value that was picked by its mean."""
+    key = SearchedKey(name="a", values=(0, 1, 2, 3, 4), base=base)
     claims = []
     for seed in range(80):
         means, params = grid_of({"a": key.values}, 3, lambda _: 0.5, seed, 0.01)
         claims.append(any(value.is_significant for value in key_effects(grid_contrasts(key, params, means), means)))
     assert 0.0 < np.mean(claims) < 0.1
+
+
+def test_base_that_is_picked_by_its_mean_has_the_margins_of_all_pairs() -> None:
+    """Those of the ranking's best row, from statsmodels' studentised range, but for the quantile's draws."""
+    key = SearchedKey(name="a", values=(2, 0, 1, 3))
+    means, params = grid_of({"a": key.values}, 4, lambda own: 0.5 + 0.01 * own, 3, 0.01)
+    own = grid_contrasts(key, params, means)
+    assert (own.key.base, own.key.is_picked, len(own.together)) == (3, True, 6)
+    found = {value.value: value for value in key_effects(own, means) if value.difference is not None}
+    best, one = int(means.means.argmax()), np.eye(4)
+    expected = margins_best(means, contrasts(means, one - one[best]))
+    assert {value: effect.margin for value, effect in found.items()} == pytest.approx(
+        {value: expected[place] for place, value in enumerate(key.values) if value != 3}, rel=0.02
+    )
+    assert all((effect.difference or 0.0) <= 0 for effect in found.values())
 
 
 NUMBERS = SearchedKey(name="a", values=(0.3, 0, 1, 3), base=0)
