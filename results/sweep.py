@@ -248,7 +248,7 @@ class Sweep:
         return self.find_answer(difference).paragraphs
 
     def find_answer(self, difference: float | None = None) -> SweepAnswer:
-        """As `answer`, in its parts."""
+        """Returns the question, the findings and the conditions of `answer` apart; arguments likewise."""
         try:
             return self.answer_from(self.estimated_effects, difference)
         except ValueError as error:

@@ -165,7 +165,7 @@ def cut_rows_of(
 def list_contradictions(folder: Path, methods: Sequence[str] = ()) -> Iterator[str]:
     """Yields each row of a split whose texts another row has with another label: its place, id and label.
 
-    A line is between rows of different texts. Raises ValueError as `describe_data`.
+    A blank line separates rows of different texts. Raises ValueError as `describe_data`.
     """
     config, _, tables = read_folder(folder, methods)
     for (name, split), table in tables.items():

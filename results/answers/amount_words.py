@@ -33,7 +33,7 @@ def amount_lines(amounts: Mapping[tuple[str, ...], Amounts], tasks: Mapping[str,
 
 
 def amount_text(amounts: Amounts, task: str) -> str:
-    """E.g. `31,200 tokens in 300 steps`; sweeps of before have no steps."""
+    """E.g. `31,200 tokens in 300 steps`; older sweeps did not record steps."""
     tokens = f"{amounts[task, TOKEN_COUNT]:,.0f} tokens"
     return (
         f"{tokens} in {counted(round(amounts[task, STEP_COUNT]), 'step')}" if (task, STEP_COUNT) in amounts else tokens

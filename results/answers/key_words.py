@@ -13,7 +13,7 @@ from results.stats.resampling import CONFIDENCE
 from results.stats.texts import change_text, named, short_numbers, value_text
 
 MOST_TIMES_ROWS = 100
-"""Nobody labels as many times as many rows: beyond, the number is not said."""
+"""Beyond this factor the number of rows is not named, as nobody labels so many."""
 
 
 def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:

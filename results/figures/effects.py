@@ -22,7 +22,7 @@ PARTS_JOINED = str.maketrans({".": "-", "_": "-", "+": "-", "*": "all", " ": Non
 """How a key becomes a part of a figure's name."""
 MOST_LETTERS = 20
 """Letters of a value in an axis title: beyond, the titles of two panels side by side may overlap."""
-NOT_COUNTED = "trial, shown and not yet compared"
+NOT_COUNTED = "trial that is not compared"
 """Trials in the legend that the means leave out."""
 SIGNIFICANT, UNDECIDED = "significant, 95 %", "not decided"
 """Differences in the legend."""

@@ -91,7 +91,7 @@ class SweepState:
 
     @property
     def best_text(self) -> str:
-        """As the function of this name."""
+        """The best score and its trial, as the function of this name returns them."""
         return best_text(self.records, str(self.space.get("metric", OVERALL)), self.tasks)
 
     @property
