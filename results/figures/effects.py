@@ -13,6 +13,7 @@ from results.records.trials import OVERALL, TrialRecord
 from results.stats.effects.key_effects import ValueEffect
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, is_numeric
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.stats.error_spending import ERROR
 from results.stats.texts import value_text
 from results.stats.trial_scores import TrialScores
 
@@ -35,18 +36,27 @@ def forest_plots(effects: SweepEffects) -> list[go.Figure]:
 
 
 def answer_figures(effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores) -> Iterator[go.Figure]:
-    """Yields for each of the first keys what the answer in words says: intervals of its values, or its curve.
+    """Yields for a few keys, decided ones first, what the answer in words says: intervals of values, or a curve.
 
     Only scores that the question is about are shown: the one that the search maximised, and of a key of one task that
     task's.
     """
-    for key in effects.keys[:MAX_KEYS]:
+    for key in sorted(effects.keys, key=lambda key: not is_decided(effects, key))[:MAX_KEYS]:
         columns = {own.task: own for own in effects.columns.values() if own.task == key.task or own in effects.compared}
         only = replace(effects, columns={name: own for name, own in columns.items() if own.is_known})
         if any(key.name in own.values for own in only.columns.values()):
             yield forest_plot(only, key, name="answer")
         elif any(key.name in own.curves for own in only.columns.values()):
             yield scores_by_value(only, records, scores, key, name="answer")
+
+
+def is_decided(effects: SweepEffects, key: SearchedKey) -> bool:
+    """Returns whether a difference of the key's values, or its curve, is significant in a score of the question."""
+    return any(
+        any(value.is_significant for value in column.values.get(key.name, ()))
+        or (key.name in column.curves and column.curves[key.name].p_value < ERROR)
+        for column in effects.compared
+    )
 
 
 def forest_plot(effects: SweepEffects, key: SearchedKey, name: str = "effects") -> go.Figure:

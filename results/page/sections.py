@@ -126,8 +126,11 @@ def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
     first, *others = answer.found
     yield Text(paragraphs=[answer.question])
     yield Text(paragraphs=[first], is_lead=True)
+    parts: dict[str, MakePart] = {}
     with contextlib.suppress(ValueError):  # then the answer says why there are no effects
-        yield from effects.answer_figures(sweep.estimated_effects, sweep.records, sweep.scores)
+        found = sweep.estimated_effects
+        parts["The answer's figure"] = lambda: effects.answer_figures(found, sweep.records, sweep.scores)
+    yield from blocks_of_parts(parts)
     if others:
         yield Text(paragraphs=others)
     yield Fold(title=CONDITIONS, blocks=[Text(paragraphs=answer.conditions)] if answer.conditions else [])

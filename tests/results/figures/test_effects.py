@@ -209,5 +209,10 @@ def test_answer_shows_the_score_in_question_and_for_a_key_of_one_task_that_task_
     of_task = {name: replace(one, values={own.name: one.values[KEY.name]}) for name, one in columns.items()}
     (figure,) = answer_figures(replace(EFFECTS, keys=[own], columns=of_task), [], given_scores("overall", {}))
     assert [panel.title for panel in panels_of(figure)] == ["overall", "QQP, accuracy"]
+    many = {f"k{number}": [value(0.0, None), value(1.0, 0.002)] for number in range(MAX_KEYS)}
+    keys = [SearchedKey(name=name, values=(0.0, 1.0), base=0.0) for name in many]
+    every = replace(EFFECTS, keys=[*keys, KEY], columns={"overall": replace(column, values={**many, **column.values})})
+    first, *_ = answer_figures(every, [], given_scores("overall", {}))
+    assert first.layout.meta["name"] == "answer-smart-weight", "the others are not decided"
     unknown = {"overall": replace(column, is_known=False)}
     assert list(answer_figures(replace(EFFECTS, columns=unknown), [], given_scores("overall", {}))) == []
