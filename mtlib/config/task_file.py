@@ -224,6 +224,7 @@ def check_labels(entry: TaskEntry) -> None:
     if kind == "binary":
         require(len(names) in (0, 2), "labels must name 2 labels of kind binary", len(names))
     elif kind == "classes":
+        require(bool(names or entry.num_labels), "labels, or num_labels, must be given of kind classes", "neither")
         rule = "labels, or num_labels, must be at least 2"
         require(max(len(names), entry.num_labels) >= 2, rule, entry.num_labels or len(names))
     elif kind == "multilabel":

@@ -12,6 +12,9 @@ from results.stats.power import MAX_REPLICATES
 from results.stats.resampling import CONFIDENCE
 from results.stats.texts import change_text, named, short_numbers, value_text
 
+MOST_BOUND = 0.5
+"""A value that may be better by more is not known at all, and not to be advised against: scores but errors are at most
+1."""
 MOST_TIMES_ROWS = 100
 """Beyond this factor the number of rows is not named, as nobody labels so many."""
 
@@ -52,7 +55,7 @@ def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
         best = answer.better[0]
         is_earlier = best.decided_at is not None and best.decided_at < column.num_replicates[1]
         since = f", decided after {best.decided_at}" if is_earlier else ""
-        difference = f"{amount(best.difference or 0.0)} {column.title} ({bounds(best)}; {sure}{since})"
+        difference = f"{amount(best.difference or 0.0)} {column.measure} ({bounds(best)}; {sure}{since})"
         return f"Take {key} {value_text(best.value)}: it is better than {base} by {difference}."
     if answer.key.is_picked:
         return best_mean_sentence(answer, column, sure)
@@ -60,13 +63,15 @@ def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
     if trend is not None and trend.is_better:
         return (
             f"Take {key} {value_text(answer.chosen)}: the {direction} {key}, the better, a trend that is significant "
-            f"from {value_text(trend.first)} on ({column.title}, {sure})."
+            f"from {value_text(trend.first)} on ({column.measure}, {sure})."
         )
     falls = "" if trend is None else f" The {direction} {key}, the worse, significantly from {trend.first:g} on."
     if answer.bound is None:
-        return f"Keep {key} {base}: {every_other(answer)} is worse {column.title} ({sure}).{falls}"
+        return f"Keep {key} {base}: {every_other(answer)} is worse {column.measure} ({sure}).{falls}"
+    if answer.bound > MOST_BOUND and not column.has_unbounded:
+        return f"Not decided: any value tried may be better than {key} {base} {column.measure} ({sure})."
     which = "no value compared" if answer.not_compared else "no value tried"
-    most = f"{which} is better by more than {amount(answer.bound)} {column.title} ({sure})"
+    most = f"{which} is better by more than {amount(answer.bound)} {column.measure} ({sure})"
     return f"Keep {key} {base}: {most}.{falls}"
 
 
@@ -80,13 +85,13 @@ def best_mean_sentence(answer: KeyAnswer, column: ColumnEffects, sure: str) -> s
     """Returns whether the value with the best mean is shown to be the best, where the base value was not trained."""
     key, best = answer.key.name, value_text(answer.key.base)
     if not answer.undecided:
-        return f"Take {key} {best}: {every_other(answer)} is worse {column.title} ({sure})."
+        return f"Take {key} {best}: {every_other(answer)} is worse {column.measure} ({sure})."
     nearest = [
         f"by {amount(own.difference or 0.0)} than {value_text(own.value)} "
         f"({' to '.join(change_text(-bound) for bound in reversed(own.interval or ()))})"
         for own in answer.undecided
     ]
-    return f"Not decided: {key} {best} has the best mean {column.title}, better {named(nearest)} ({sure})."
+    return f"Not decided: {key} {best} has the best mean {column.measure}, better {named(nearest)} ({sure})."
 
 
 def differences_text(values: Sequence[ValueEffect], what: str) -> str:

@@ -1,6 +1,5 @@
 """The effects of everything that a sweep searched, on every task and overall."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 
 from mtlib.runtime.storage import Location
 from mtlib.tasks import Task, title_of, value_of
+from results.records.expected_trials import status_counts
 from results.records.race import RaceRecord
 from results.records.replicated_best import replicated_best
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
@@ -70,6 +70,19 @@ class ColumnEffects:
         """The title of the task; `overall` stays."""
         return title_of(self.task, self.tasks)
 
+    @property
+    def measure(self) -> str:
+        """What is better or worse, in a sentence: `overall`, or `in accuracy on SST`."""
+        if self.task == OVERALL:
+            return OVERALL
+        return f"in {self.tasks[self.task].metric_entry.title} on {self.title}"
+
+    @property
+    def has_unbounded(self) -> bool:
+        """Whether the score is, or holds, an error, which may be larger than 1."""
+        counted = self.tasks if self.task == OVERALL else [self.task]
+        return any(self.tasks[task].metric_entry.lower_is_better for task in counted)
+
     def value_of(self, score: float) -> float:
         """Returns the value, as it is shown, of a score or of a difference of scores."""
         return value_of(self.task, score, self.tasks)
@@ -100,7 +113,7 @@ class SweepEffects:
     """By task, the overall score last; only scores that at least two configurations have, and no overall scores of
     different tasks."""
     left_out: Mapping[str, int]
-    """Number of trials that do not count, by status."""
+    """Number of trials that do not count, by status; those that are not on record yet are queued."""
     num_early: int = 0
     """Finished trials of a grid that do not count yet, as not all configurations have as many replicates."""
     race: RaceRecord = field(default_factory=RaceRecord)
@@ -188,7 +201,7 @@ def sweep_effects(
         search=search,
         keys=keys,
         columns=columns,
-        left_out=dict(Counter(record.status for record in records if record.status not in COMPLETED)),
+        left_out={name: count for name, count in status_counts(info, records).items() if name not in COMPLETED},
         num_early=len(ended) - len(finished),
         race=looks.race,
         num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),

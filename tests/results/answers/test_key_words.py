@@ -132,6 +132,25 @@ def test_range_without_an_effect_is_not_recommended() -> None:
     assert "no trend" in range_words(KEY, curve_of(KEY.name, p_value=0.3, is_linear=True), column)
 
 
+def test_bound_that_no_score_can_reach_advises_nothing() -> None:
+    """Two trainings of two values may have margins of several points; of an error in any unit they may be right."""
+    column = sweep_of([]).columns["overall"]
+    wide = key_answer(KEY, [value(0.0, None), value(1.0, 0.1, 2.3)], None)
+    assert next(value_words(wide, column)).startswith("Not decided: any value tried may be better than smart.weight 0")
+    narrow = key_answer(KEY, [value(0.0, None), value(1.0, 0.1, 0.3)], None)
+    assert next(value_words(narrow, column)).startswith(
+        "Keep smart.weight 0: no value tried is better by more than .400"
+    )
+    rmse = replace(column, task="sts", tasks={"sts": replace(TASKS["sts"], metric="rmse")})
+    assert next(value_words(wide, rmse)).startswith("Keep smart.weight 0: no value tried is better by more than 2.4")
+
+
+def test_difference_in_a_task_names_its_metric() -> None:
+    column = replace(sweep_of([]).columns["overall"], task="qqp", tasks={"qqp": replace(TASKS["qqp"], metric="f1")})
+    found = key_answer(KEY, [value(0.0, None), value(1.0, 0.02)], None)
+    assert "it is better than 0 by .020 in F1 on QQP (" in next(value_words(found, column))
+
+
 def test_line_has_a_direction_and_no_optimum() -> None:
     text = range_words(KEY, curve_of(KEY.name, is_linear=True, optimum=1.0), sweep_of([]).columns["overall"])
     assert text.startswith("Take smart.weight towards 1 (")

@@ -183,6 +183,13 @@ def test_intervals_follow_from_the_columns_that_say_what_they_are_made_of(
     assert (own["degrees"] > 1).all()
 
 
+def test_trials_that_are_not_on_record_yet_are_queued(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, 0): 0.5 for n in range(3)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    records[2] = replace(records[2], status="interrupted")
+    assert estimate(records, reports, {"replicates": 2}).left_out == {"interrupted": 1, "queued": 3}
+
+
 BEST = {"replicate_best": 2, "chosen_by": 1}
 
 
