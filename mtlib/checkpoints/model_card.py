@@ -251,6 +251,10 @@ def task_table(config: TrialConfig) -> Iterator[str]:
     yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of several labels"
     yield "(`multilabel`) one each, above 0 where a row has it; of a regression the value itself, not clipped to the"
     yield "range of the labels (from `from_unit` of the model, where `target_scale` is `unit`)."
+    for name in config.active_tasks:
+        labels = ", ".join(map(markdown_code, config.task(name).labels))
+        if labels:
+            yield f"Labels of {markdown(config.task(name).title)}, from 0 on: {labels}."
 
 
 def stage_lines(config: TrialConfig) -> Iterator[str]:

@@ -12,7 +12,7 @@ from mtlib.runtime.storage import is_file, open_folder
 from results.answers.next_commands import program, resume_command
 from results.records.selection import write_selection
 from results.records.tables import read_trials
-from results.records.trials import TrialRecord
+from results.records.trials import COMPLETED, TrialRecord
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
 from results.sweep import load_sweep
@@ -121,7 +121,9 @@ def exit_code(outcome: SweepOutcome) -> int:
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
     """Returns what went wrong, and the command that goes on, in lines. Failed trials are named below the ranking."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
-    ranked, resume = f"(trials: {counts}); what had finished is kept and ranked", resume_command(options.folder)
+    has_finished = any(outcome.counts.get(status) for status in COMPLETED)
+    kept = "what had finished is kept and ranked" if has_finished else "no trial had finished"
+    ranked, resume = f"(trials: {counts}); {kept}", resume_command(options.folder)
     if outcome.error is not None:
         lines = [f"The sweep failed: {outcome.error} (trials: {counts}); what had finished is kept. Continue with:"]
     elif outcome.is_interrupted:

@@ -65,6 +65,14 @@ def test_the_hub_shows_the_dev_score_of_each_task_with_its_interval(write: Write
     assert "| STS | pearson | 0.7500 | 0.7000 to 0.8000 |" in text
 
 
+def test_labels_of_a_task_stand_in_the_order_of_its_logits(write: Write, tiny_config: TrialConfig) -> None:
+    assert "Labels of" not in write(), "SST-5 has numbers"
+    named = dataclasses.replace(TASKS["sst"], labels=("bad", "poor", "so-so", "good", "great"))
+    data = dataclasses.replace(tiny_config.data, tasks={**TASKS, "sst": named})
+    text = card_text(dataclasses.replace(tiny_config, data=data), "e" * 64, {}, CardFacts(**FACTS))
+    assert "Labels of SST, from 0 on: `bad`, `poor`, `so-so`, `good`, `great`." in text
+
+
 def test_rows_that_training_cut_are_a_limitation_of_the_models_of_that_training(write: Write) -> None:
     cut = CutRows(task="sts", encoder="tiny", encoding="cross", max_length=64, share=0.142)
     changes = {"encoder.name": "tiny", "tasks.sts.encoding": "cross"}

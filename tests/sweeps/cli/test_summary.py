@@ -72,7 +72,7 @@ def test_interrupted_sweep_ends_with_the_resume_command(
     asked = options()
     finish_sweep(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
     *_, last, command = capsys.readouterr().err.splitlines()
-    assert last == f"{begins}: 1 interrupted); what had finished is kept and ranked. Continue with:"
+    assert last == f"{begins}: 1 interrupted); no trial had finished. Continue with:"
     assert command == f"  python sweeps/run.py --resume {asked.folder}"
 
 
