@@ -16,7 +16,6 @@ from results.answers.ranking_table import searched_values, why_unknown
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.stats.error_spending import ERROR
 from results.stats.power import MAX_REPLICATES
 from results.stats.ranking import RankedConfiguration, searched_names
 from results.stats.texts import capitalized, named, searched_text, value_text
@@ -146,7 +145,7 @@ def key_paragraphs(effects: SweepEffects, column: ColumnEffects) -> list[KeyPara
     for key in effects.keys:
         if key.name in column.curves:
             curve = column.curves[key.name]
-            words, is_decided = range_words(key, curve, column), curve.p_value < ERROR
+            words, is_decided = range_words(key, curve, column), curve.is_significant
             found.append(KeyParagraph(key=key, answer=None, words=words, is_decided=is_decided))
         elif key.name in column.values:
             answer = key_answer(column.key_of(key), column.values[key.name], column.trends.get(key.name))

@@ -9,7 +9,6 @@ from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects
 from results.stats.power import MAX_REPLICATES
-from results.stats.resampling import CONFIDENCE
 from results.stats.texts import change_text, named, short_numbers, value_text
 
 MOST_BOUND = 0.5
@@ -127,7 +126,7 @@ def range_words(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> 
     sure = f"p {p_text(curve.p_value)}, {counted(curve.num_configurations, 'configuration')}"
     hidden = "; an optimum inside it would not show" if curve.is_linear else ""
     worst = int(curve.means.argmin())
-    if curve.p_value >= 1 - CONFIDENCE:
+    if not curve.is_significant:
         what = "trend" if curve.is_linear else "effect"
         varies = f"The fitted score varies by {curve.means.max() - curve.means[worst]:.3f} over the range."
         return f"{key.name}: no {what} over the range was found ({sure}){hidden}. {varies}"

@@ -13,7 +13,6 @@ from results.records.trials import OVERALL, TrialRecord
 from results.stats.effects.key_effects import ValueEffect
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, is_numeric
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.stats.error_spending import ERROR
 from results.stats.texts import value_text
 from results.stats.trial_scores import TrialScores
 
@@ -54,7 +53,7 @@ def is_decided(effects: SweepEffects, key: SearchedKey) -> bool:
     """Returns whether a difference of the key's values, or its curve, is significant in a score of the question."""
     return any(
         any(value.is_significant for value in column.values.get(key.name, ()))
-        or (key.name in column.curves and column.curves[key.name].p_value < ERROR)
+        or (key.name in column.curves and column.curves[key.name].is_significant)
         for column in effects.compared
     )
 

@@ -206,7 +206,8 @@ def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]], means:
     cells = cells_of(key, params)
     tried = [value for value in key.values if any(own == value for own, _ in cells)]  # others have other tasks
     numbers = {value: np.flatnonzero([own == value for own, _ in cells]) for value in tried}
-    pairs = {(value, base): matched_difference(cells, value, base) for base in tried for value in tried}
+    bases = tried if key.is_picked or key.base is NO_VALUE else [key.base]  # of many values all pairs take long
+    pairs = {(value, base): matched_difference(cells, value, base) for base in bases for value in tried}
     return value_contrasts(
         key,
         {value: np.bincount(found, minlength=len(cells)) / len(found) for value, found in numbers.items()},

@@ -64,6 +64,11 @@ class RangeEffect:
     """Whether a line was fitted, which shows no optimum inside the range: too few configurations for a curve."""
     num_configurations: int
 
+    @property
+    def is_significant(self) -> bool:
+        """Whether the hypothesis is rejected."""
+        return self.p_value < ERROR
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
