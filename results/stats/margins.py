@@ -27,6 +27,7 @@ from results.stats.configuration_means import (
     contrasts,
     design_matrix,
     residual_degrees,
+    standard_errors,
     training_covariance,
     training_variances,
 )
@@ -38,6 +39,8 @@ FEWEST_PERMUTATIONS = 1000
 """Distinct ones that there must be: fewer give no 95 % quantile of the largest of several differences."""
 NUM_DRAWS = 20_000
 """The draws of the multivariate t distribution: its 95 % quantile then has a standard error below 1 %."""
+MOST_AT_ONCE = 200
+"""Contrasts whose draws are in memory at once: 32 MB."""
 NUM_VARIANCES = 5000
 """Draws of training variances: the quantile has a standard error of about 1 %."""
 SINGLE_QUANTILE = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
@@ -205,14 +208,25 @@ def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: f
         return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
     own = means.of_distinct(coefficients)
     own = own[np.lexsort(own.T)]  # the draws do not depend on the order in which values were typed
-    covariance = own @ (training_covariance(means) + means.examples) @ own.T
-    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    correlation = ratio(covariance, np.outer(scale, scale))
-    draws = np.random.default_rng(0).multivariate_normal(
-        np.zeros(len(scale)), correlation, size=NUM_DRAWS, method="eigh", check_valid="ignore"
-    )
+    errors = training_covariance(means) + means.examples
+    if len(own) > own.shape[1]:  # of all pairs there are far more than of configurations, whose errors are drawn then
+        scaled = ratio(own, np.broadcast_to(standard_errors(own, errors)[:, None], own.shape))
+        draws = draw_errors(errors)
+        parts = np.array_split(scaled, math.ceil(len(scaled) / MOST_AT_ONCE))
+        largest = np.max([np.abs(draws @ part.T).max(axis=1) for part in parts], axis=0)
+    else:
+        covariance = own @ errors @ own.T
+        scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        largest = np.abs(draw_errors(ratio(covariance, np.outer(scale, scale)))).max(axis=1)
     squares = np.random.default_rng(1).chisquare(degrees, size=NUM_DRAWS) / degrees
-    return float(np.quantile(np.abs(draws).max(axis=1) / np.sqrt(squares), CONFIDENCE))
+    return float(np.quantile(largest / np.sqrt(squares), CONFIDENCE))
+
+
+def draw_errors(covariance: Floats) -> Floats:
+    """(draws, errors): normal errors with a covariance, the same ones each time."""
+    mean = np.zeros(len(covariance))
+    stream = np.random.default_rng(0)
+    return stream.multivariate_normal(mean, covariance, size=NUM_DRAWS, method="eigh", check_valid="ignore")
 
 
 def permuted_quantile(means: ConfigurationMeans, largest: Largest) -> float:

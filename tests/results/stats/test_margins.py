@@ -1,7 +1,7 @@
 """Margins against tables and scipy, and the rate of false differences between equally good configurations."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -22,6 +22,7 @@ from results.stats.margins import (
     margins_best,
     margins_control,
     permuted_quantile,
+    range_quantile,
 )
 from results.stats.resampling import Floats
 from tests.results.stats.test_configuration_means import drawn_scores, model_scores, with_copies
@@ -51,6 +52,18 @@ def test_pair_has_the_margin_of_a_paired_t_test() -> None:
     half = (test.high - test.low) / 2
     assert margins_best(means, contrasts(means, to_best(means)))[0] == pytest.approx(half, rel=1e-3)
     assert margins_control(means, to_first(means)).widths[0] == pytest.approx(half, rel=1e-6)
+
+
+@pytest.mark.parametrize("number", [3, 4, 24])
+def test_quantile_of_all_pairs_is_that_of_the_studentised_range(number: int) -> None:
+    """Of three configurations the pairs are drawn, of more the configurations; of 24 in several parts."""
+    means = configuration_means(drawn_scores(0, (number, 4)))
+    means = replace(means, model_variances=np.full_like(means.model_variances, 1e-4), examples=0 * means.examples)
+    one = np.eye(number)
+    pairs = np.array([one[a] - one[b] for a, b in combinations(range(number), 2)])
+    for degrees in (8.0, 60.0):
+        (expected,) = range_quantile(number, np.array([degrees]))
+        assert dunnett_quantile(means, pairs, degrees) == pytest.approx(expected, rel=0.02)
 
 
 def with_equal_variances(means: ConfigurationMeans) -> ConfigurationMeans:
