@@ -44,7 +44,7 @@ from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.inputs import read_points
+from sweeps.plan.inputs import read_points
 
 CACHE = ".cache"
 """The token cache of all three, in the folder that is the storage of our sweep."""

@@ -48,8 +48,8 @@ from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.inputs import read_inputs, read_points
-from sweeps.setup.precision import fit_encoders
+from sweeps.plan.inputs import read_inputs, read_points
+from sweeps.plan.precision import fit_encoders
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS_ALONE = 150

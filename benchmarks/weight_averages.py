@@ -37,7 +37,7 @@ from mtlib.training.evaluation import predict, score
 from mtlib.training.weight_average import averaged_copy, polynomial_share, update_average
 from search_spaces.presets import general
 from sweeps.cli.arguments import read_changes
-from sweeps.setup.inputs import expand_keys
+from sweeps.plan.inputs import expand_keys
 
 LAST = "last step"
 PROGRESS_STEPS = 100

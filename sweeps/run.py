@@ -126,7 +126,7 @@ def show_keys(parsed: argparse.Namespace) -> None:
     from search_spaces.presets import general
     from search_spaces.task_fit import chosen_tasks
     from sweeps.cli.keys import key_lines
-    from sweeps.setup.inputs import expand_keys
+    from sweeps.plan.inputs import expand_keys
 
     changes, methods, tasks = read_settings(parsed.set), *methods_and_tasks(parsed)
     if parsed.space is None:
@@ -142,13 +142,13 @@ def show_dry_run(options: SweepOptions) -> None:
     from mtlib.model.encoder import preview_encoder
     from search_spaces.space import encoder_names
     from sweeps.driver.whole_sweep import TRYING
-    from sweeps.setup.encoder_checks import describe_families
-    from sweeps.setup.inputs import read_inputs
-    from sweeps.setup.machine_checks import check_machine, describe_gpus
-    from sweeps.setup.precision import describe_precision, fit_encoders
-    from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total, describe_trials
-    from sweeps.setup.time_estimate import describe_time
-    from sweeps.setup.tokenizers import fit_tokenizers
+    from sweeps.plan.encoder_checks import describe_families
+    from sweeps.plan.inputs import read_inputs
+    from sweeps.plan.machine_checks import check_machine, describe_gpus
+    from sweeps.plan.precision import describe_precision, fit_encoders
+    from sweeps.plan.report import describe_disk_need, describe_sweep, describe_total, describe_trials
+    from sweeps.plan.time_estimate import describe_time
+    from sweeps.plan.tokenizers import fit_tokenizers
 
     check_machine(options)
     inputs = read_inputs(options)

@@ -46,7 +46,7 @@ ROOMS = (
     "results.inference.distillation",
     *("results.table", "results.report", "results.selector", "results.predict", "results.distil"),
     *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.lanes", "sweeps.tracking"),
-    *("sweeps.search", "sweeps.setup"),
+    *("sweeps.search", "sweeps.plan"),
     *("sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.push", "sweeps.export", "sweeps.run"),
     *("sweeps.status", "sweeps.__main__"),
 )
@@ -66,7 +66,7 @@ MAY_USE_RICH = {
     "results.inference.bundle.write": {"rich.filesize"},
     "results.inference.progress_bar": {"rich.console", "rich.progress"},
     "sweeps.cli.progress": {"rich.console"},
-    "sweeps.setup.disk": {"rich.filesize"},
+    "sweeps.plan.disk": {"rich.filesize"},
 }
 """The other files that use rich, and what of it."""
 NOT_IN_RESULTS = {"torch", "ray", "transformers", "optuna"}

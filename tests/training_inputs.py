@@ -17,7 +17,7 @@ from search_spaces.space import encoder_names
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepPlan
-from sweeps.setup.inputs import read_points
+from sweeps.plan.inputs import read_points
 
 cached_encoder = functools.cache(load_encoder)
 """Loads an encoder once in a process."""

@@ -260,7 +260,7 @@ def find_options(
         cluster.enter_context(connected_to_ray(options.address))
     if options.resume or "--gpus-per-worker" in arguments.given:
         return options
-    from sweeps.setup.machine_checks import use_gpus  # here: --help answers at once
+    from sweeps.plan.machine_checks import use_gpus  # here: --help answers at once
 
     return use_gpus(options)
 

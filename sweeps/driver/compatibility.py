@@ -10,8 +10,8 @@ from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.runtime.errors import require
 from results.records.trials import sweep_encoders
 from search_spaces.space import NOT_DECIDING, describe_space
-from sweeps.setup.differences import differences, listed
-from sweeps.setup.inputs import SweepInputs
+from sweeps.plan.differences import differences, listed
+from sweeps.plan.inputs import SweepInputs
 
 PAIRS = ("grid", "ranges", "conditions")
 """Entries of a space's description that are lists of pairs."""

@@ -29,9 +29,9 @@ from sweeps.driver.history import KnownTrials, read_known
 from sweeps.driver.pending import describe_progress, is_sweep_over
 from sweeps.driver.race_watch import decide
 from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
-from sweeps.setup.create import first_look
-from sweeps.setup.inputs import SweepInputs
-from sweeps.setup.provenance import command_line, describe_code
+from sweeps.plan.create import first_look
+from sweeps.plan.inputs import SweepInputs
+from sweeps.plan.provenance import command_line, describe_code
 
 
 @dataclass(frozen=True, kw_only=True)

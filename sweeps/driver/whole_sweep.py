@@ -18,14 +18,14 @@ from sweeps.driver.resume import resume_sweep
 from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.create import create_sweep, discard_unstarted
-from sweeps.setup.encoder_checks import describe_families
-from sweeps.setup.inputs import SweepInputs, read_inputs, writing_to
-from sweeps.setup.machine_checks import check_machine, describe_gpus
-from sweeps.setup.packing import pack_gpus
-from sweeps.setup.precision import describe_precision, fit_encoders
-from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
-from sweeps.setup.tokenizers import fit_tokenizers
+from sweeps.plan.create import create_sweep, discard_unstarted
+from sweeps.plan.encoder_checks import describe_families
+from sweeps.plan.inputs import SweepInputs, read_inputs, writing_to
+from sweeps.plan.machine_checks import check_machine, describe_gpus
+from sweeps.plan.packing import pack_gpus
+from sweeps.plan.precision import describe_precision, fit_encoders
+from sweeps.plan.report import describe_disk_need, describe_sweep, describe_total
+from sweeps.plan.tokenizers import fit_tokenizers
 from sweeps.tracking.listener import Trackers
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked

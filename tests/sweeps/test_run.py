@@ -38,10 +38,10 @@ from sweeps.driver.resume import read_saved_options
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome, close_records
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepPlan
+from sweeps.plan.inputs import read_inputs
 from sweeps.run import main
 from sweeps.search.study import JOURNAL_NAME
 from sweeps.search.trial import make_trial
-from sweeps.setup.inputs import read_inputs
 from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, serve_hub
 from tests.recorded_trials import write_trial

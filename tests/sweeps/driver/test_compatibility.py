@@ -14,8 +14,8 @@ from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, load_space
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.create import sweep_info
-from sweeps.setup.inputs import SweepInputs
+from sweeps.plan.create import sweep_info
+from sweeps.plan.inputs import SweepInputs
 
 ENCODERS = {"tiny": "fingerprint"}
 TASKS = ("sst", "qqp", "sts")

@@ -18,9 +18,9 @@ from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.resume import read_saved_options, relocate, resume_sweep
 from sweeps.options import SweepOptions, saved_options
+from sweeps.plan.create import create_sweep
+from sweeps.plan.inputs import SweepInputs
 from sweeps.search.trial import known_configurations, make_trial
-from sweeps.setup.create import create_sweep
-from sweeps.setup.inputs import SweepInputs
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS
 

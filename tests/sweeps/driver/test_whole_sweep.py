@@ -17,7 +17,7 @@ from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.create import create_sweep
+from sweeps.plan.create import create_sweep
 from tests.driver_files import write_driver
 
 

@@ -17,7 +17,7 @@ from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.space import SearchSpace
 from sweeps.lanes.training_inputs import TrainingInputs, data_key, read_training_inputs
-from sweeps.setup.inputs import read_points
+from sweeps.plan.inputs import read_points
 
 ReadInputs = Callable[..., TrainingInputs]
 TASK_SPLITS = {(task, split) for task in ("sst", "qqp", "sts") for split in ("train", "dev")}

@@ -10,7 +10,7 @@ from mtlib.model.layers import check_fits
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.preflight import check_step_runs
 from sweeps.options import SweepOptions
-from sweeps.setup.inputs import SweepInputs
+from sweeps.plan.inputs import SweepInputs
 
 
 def check_encoders_fit(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]) -> None:

@@ -4,7 +4,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from sweeps.setup.provenance import command_line, describe_git
+from sweeps.plan.provenance import command_line, describe_git
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -12,12 +12,12 @@ from mtlib.data.tables import Table
 from mtlib.data.tokenizer_facts import AUTO_TOKENIZER, TOKENIZER_FILE, tokenizer_fingerprint
 from mtlib.model.encoder import load_encoder
 from results.records.trials import TOKENIZERS_KEY, read_sweep
-from sweeps.setup.create import create_sweep
-from sweeps.setup.inputs import SweepInputs
-from sweeps.setup.tokenizers import NUM_COMPARED, fit_tokenizers, sample_texts
+from sweeps.plan.create import create_sweep
+from sweeps.plan.inputs import SweepInputs
+from sweeps.plan.tokenizers import NUM_COMPARED, fit_tokenizers, sample_texts
 from tests.mtlib.conftest import build_table
 from tests.own_tokenizers import FAMILIES, TEXTS, write_own_encoder
-from tests.sweeps.setup.conftest import Build
+from tests.sweeps.plan.conftest import Build
 
 
 def table_of(*columns: tuple[str, ...]) -> Table:

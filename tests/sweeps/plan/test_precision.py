@@ -13,11 +13,11 @@ from results.records.trials import read_sweep
 from search_spaces.presets import general
 from search_spaces.vary import vary
 from sweeps.options import SweepOptions
-from sweeps.setup import precision
-from sweeps.setup.create import create_sweep
-from sweeps.setup.inputs import SweepInputs, read_inputs
-from sweeps.setup.precision import describe_precision, fit_encoders
-from tests.sweeps.setup.conftest import Build
+from sweeps.plan import precision
+from sweeps.plan.create import create_sweep
+from sweeps.plan.inputs import SweepInputs, read_inputs
+from sweeps.plan.precision import describe_precision, fit_encoders
+from tests.sweeps.plan.conftest import Build
 
 Vary = Callable[..., SweepInputs]
 Machine = Callable[[bool], list[bool]]

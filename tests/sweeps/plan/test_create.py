@@ -19,10 +19,10 @@ from results.records.examples import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.schemas import SCHEMA_VERSION
 from results.records.trials import read_sweep, sweep_cut_rows
 from sweeps.driver.resume import read_saved_options
-from sweeps.setup.create import create_sweep, discard_unstarted
-from sweeps.setup.inputs import SweepInputs
+from sweeps.plan.create import create_sweep, discard_unstarted
+from sweeps.plan.inputs import SweepInputs
 from tests.mtlib.conftest import build_table
-from tests.sweeps.setup.conftest import Build
+from tests.sweeps.plan.conftest import Build
 
 FINGERPRINT = "0123456789abcdef"
 ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint=FINGERPRINT, num_parameters=7)}
@@ -90,7 +90,7 @@ def test_a_disk_that_is_full_leaves_the_name_free(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr("sweeps.setup.create.write_sweep", fill)
+        full.setattr("sweeps.plan.create.write_sweep", fill)
         with pytest.raises(ValueError, match="No space left on device"):
             create_sweep(options(), inputs, ENCODERS, [])
     create_sweep(options(), inputs, ENCODERS, [])

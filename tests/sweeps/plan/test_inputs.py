@@ -22,8 +22,8 @@ from search_spaces.domain import Choice, Float
 from search_spaces.space import SearchSpace, encoder_names, grid_configs, load_space, space_names
 from search_spaces.space_source import space_source
 from sweeps.options import SweepOptions
-from sweeps.setup import inputs as prepare_module
-from sweeps.setup.inputs import SweepInputs, find_methods, read_inputs, read_points, sets_searched
+from sweeps.plan import inputs as prepare_module
+from sweeps.plan.inputs import SweepInputs, find_methods, read_inputs, read_points, sets_searched
 from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 

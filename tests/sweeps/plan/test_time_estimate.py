@@ -11,10 +11,10 @@ import pytest
 from mtlib.model.encoder import load_encoder
 from search_spaces.space import Grid, load_space
 from sweeps.options import SweepOptions
-from sweeps.setup.inputs import SweepInputs, read_inputs
-from sweeps.setup.precision import fit_encoders
-from sweeps.setup.report import max_concurrent
-from sweeps.setup.time_estimate import (
+from sweeps.plan.inputs import SweepInputs, read_inputs
+from sweeps.plan.precision import fit_encoders
+from sweeps.plan.report import max_concurrent
+from sweeps.plan.time_estimate import (
     MOST_TIMED_ROWS,
     OVERHEAD_SECONDS,
     StepTime,
@@ -22,7 +22,7 @@ from sweeps.setup.time_estimate import (
     estimate_seconds,
     step_timer,
 )
-from tests.sweeps.setup.conftest import Build
+from tests.sweeps.plan.conftest import Build
 
 ROWS = {("sst", "train"): 320, ("sst", "dev"): 100}
 SECOND = StepTime(step=1.0, row=1.0)
@@ -75,7 +75,7 @@ def test_trials_of_the_demonstration_are_timed_here_and_not_on_gpus(options: Bui
 def test_race_has_an_expected_time_beside_the_longest_and_a_limit_that_cuts_it_is_named(
     options: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweeps.setup.time_estimate.step_timer", lambda *_: lambda _config, _name: SECOND)
+    monkeypatch.setattr("sweeps.plan.time_estimate.step_timer", lambda *_: lambda _config, _name: SECOND)
     raced: SweepOptions = options(until_decided=0.0, replicates=20, concurrent=1, reuse=False, max_hours=0.5)
     (line,) = describe_time(raced, single_task(), {})
     assert line.startswith("About 86 minutes expected, at most 4.7 hours, here")
@@ -91,7 +91,7 @@ def test_of_a_large_batch_a_part_is_timed_and_no_more_rows_than_train_has(
     inputs = read_inputs(options())
     encoders = {inputs.space.base.encoder.name: load_encoder(inputs.space.base.encoder.name)}
     inputs = fit_encoders(options(), inputs, encoders)
-    monkeypatch.setattr("sweeps.setup.time_estimate.fastest", lambda _function: 1.0)
+    monkeypatch.setattr("sweeps.plan.time_estimate.fastest", lambda _function: 1.0)
     steps = {}
     with TemporaryDirectory() as folder:
         time_of = step_timer(options(), inputs, encoders, Path(folder))

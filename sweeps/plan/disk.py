@@ -14,7 +14,7 @@ from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import next_stage_starts_from_best
 from mtlib.stages.plan import num_epochs, scored_epochs, tasks_active_by
 from sweeps.options import SweepOptions
-from sweeps.setup.inputs import SweepInputs
+from sweeps.plan.inputs import SweepInputs
 
 BYTES_PER_PREDICTION = 20
 """The size of an example's id and label in a compressed table, without the four bytes of each logit."""

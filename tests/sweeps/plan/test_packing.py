@@ -10,8 +10,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
 from sweeps.options import SweepOptions
-from sweeps.setup import packing
-from sweeps.setup.packing import MeasuredGpu, distinct_in_memory, longest_texts, pack_gpus, train_shortly
+from sweeps.plan import packing
+from sweeps.plan.packing import MeasuredGpu, distinct_in_memory, longest_texts, pack_gpus, train_shortly
 
 GB = 10**9
 

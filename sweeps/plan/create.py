@@ -32,8 +32,8 @@ from results.records.trials import (
 )
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
-from sweeps.setup.inputs import SweepInputs, check_name_is_free, writing_to
-from sweeps.setup.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
+from sweeps.plan.inputs import SweepInputs, check_name_is_free, writing_to
+from sweeps.plan.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
 
 
 def create_sweep(

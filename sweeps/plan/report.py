@@ -27,10 +27,10 @@ from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, encoder_names, grid_trials, search_domain
 from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.options import SweepOptions
+from sweeps.plan.disk import describe_disk, disk_need, expected_best, measure_model, most_best
+from sweeps.plan.inputs import SweepInputs, planned_configs
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
-from sweeps.setup.disk import describe_disk, disk_need, expected_best, measure_model, most_best
-from sweeps.setup.inputs import SweepInputs, planned_configs
 
 T = TypeVar("T")
 

@@ -32,9 +32,9 @@ from search_spaces.space_file import find_space, is_path
 from search_spaces.task_fit import chosen_tasks, trained_tasks, with_definitions
 from search_spaces.vary import split_values, vary
 from sweeps.options import ENCODER_KEY, SweepOptions
-from sweeps.setup.differences import differences, listed
-from sweeps.setup.inert_keys import check_keys_matter
-from sweeps.setup.space_checks import (
+from sweeps.plan.differences import differences, listed
+from sweeps.plan.inert_keys import check_keys_matter
+from sweeps.plan.space_checks import (
     check_comparable,
     check_encoder_names,
     check_held_out_files,

@@ -8,7 +8,7 @@ import pytest
 
 from search_spaces.space import load_space
 from sweeps.options import SweepOptions
-from sweeps.setup.inputs import SweepInputs
+from sweeps.plan.inputs import SweepInputs
 
 Build = Callable[..., SweepOptions]
 

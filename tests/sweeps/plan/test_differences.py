@@ -1,6 +1,6 @@
 """Differences between trees of plain data."""
 
-from sweeps.setup.differences import differences
+from sweeps.plan.differences import differences
 
 
 def test_differences_are_found_leaf_by_leaf() -> None:

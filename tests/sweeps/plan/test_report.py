@@ -16,9 +16,9 @@ from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.domain import Choice, Condition, Float, Int, SearchKey
 from search_spaces.space import SearchSpace, load_space
 from search_spaces.vary import vary
-from sweeps.setup.inputs import SweepInputs
-from sweeps.setup.precision import with_precision
-from sweeps.setup.report import (
+from sweeps.plan.inputs import SweepInputs
+from sweeps.plan.precision import with_precision
+from sweeps.plan.report import (
     EXPECTED_ROUNDS,
     describe_base,
     describe_disk_need,
@@ -31,7 +31,7 @@ from sweeps.setup.report import (
     steps_of_each,
     stored_ends,
 )
-from tests.sweeps.setup.conftest import Build
+from tests.sweeps.plan.conftest import Build
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from sweeps.setup.machine_checks import check_capacity, describe_gpus, use_gpus
-from tests.sweeps.setup.conftest import Build
+from sweeps.plan.machine_checks import check_capacity, describe_gpus, use_gpus
+from tests.sweeps.plan.conftest import Build
 
 
 def test_trial_that_just_fits_is_allowed(options: Build) -> None:

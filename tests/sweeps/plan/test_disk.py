@@ -19,8 +19,7 @@ from results.records.tables import write_caches
 from results.records.trials import write_sweep
 from search_spaces.space import SearchSpace, grid_configs, load_space
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.reuse.weight_pruning import prune_weights
-from sweeps.setup.disk import (
+from sweeps.plan.disk import (
     BYTES_PER_EPOCH,
     BYTES_PER_TABLE,
     BYTES_PER_TRIAL,
@@ -32,8 +31,9 @@ from sweeps.setup.disk import (
     record_bytes,
     state_bytes,
 )
-from sweeps.setup.inputs import SweepInputs, first_tables, read_points
-from sweeps.setup.report import stored_ends
+from sweeps.plan.inputs import SweepInputs, first_tables, read_points
+from sweeps.plan.report import stored_ends
+from sweeps.reuse.weight_pruning import prune_weights
 from tests.combinations import METHODS
 from tests.sweeps.lanes.plain_sweep import train_sweep
 

@@ -27,8 +27,8 @@ from mtlib.training.optimizer import make_optimizer
 from mtlib.training.preflight import required_features
 from mtlib.training.weight_average import averaged_copy
 from sweeps.options import SweepOptions
-from sweeps.setup.inputs import SweepInputs, planned_configs
-from sweeps.setup.report import distinct_spans, in_expected_rounds, max_concurrent
+from sweeps.plan.inputs import SweepInputs, planned_configs
+from sweeps.plan.report import distinct_spans, in_expected_rounds, max_concurrent
 
 SAMPLED_ROWS = 512
 """Train rows of a task whose lengths decide how long the texts of a timed batch are."""

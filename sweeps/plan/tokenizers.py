@@ -21,7 +21,7 @@ from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import require
 from results.records.trials import TokenizerRecord, read_sweep, sweep_tokenizer
 from sweeps.options import SweepOptions
-from sweeps.setup.inputs import SweepInputs
+from sweeps.plan.inputs import SweepInputs
 
 NUM_COMPARED = 2_000
 """Texts that both tokenizers read: enough to meet what one text of a thousand has."""
