@@ -48,8 +48,8 @@ from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.plan.inputs import read_inputs, read_points
-from sweeps.plan.precision import fit_encoders
+from sweeps.plan.inputs import read_points
+from sweeps.plan.prepare import prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS_ALONE = 150
@@ -204,15 +204,13 @@ def measure_spaces(folder: Path) -> None:
             continue
         options = SweepOptions(space=space.name, storage=str(folder), name=space.name, concurrent=1, keep_gb=100.0)
         try:
-            inputs = read_inputs(options)
-            name = inputs.space.base.encoder.name
-            inputs = fit_encoders(options, inputs, {name: load_encoder(name)})
+            prepared = prepare(options, lambda _lines: None)
         except ValueError as error:  # it names layers that this encoder does not have
             rule, _, _ = str(error).partition(", got")
             print(f"{space.name:24} left out: {rule}", flush=True)
             continue
         Path(options.folder).mkdir(parents=True)
-        measured = measure(SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder))
+        measured = measure(prepared.plan)
         steps = sum(record.steps for record in read_trials(options.folder))
         trained, asked = trained + measured.steps, asked + steps
         print(

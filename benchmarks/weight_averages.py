@@ -36,8 +36,8 @@ from mtlib.training.epoch_report import StepProgress
 from mtlib.training.evaluation import predict, score
 from mtlib.training.weight_average import averaged_copy, polynomial_share, update_average
 from search_spaces.presets import general
+from search_spaces.set_values import expand_keys
 from sweeps.cli.arguments import read_changes
-from sweeps.plan.inputs import expand_keys
 
 LAST = "last step"
 PROGRESS_STEPS = 100

@@ -36,7 +36,7 @@ NamedOverrides = Mapping[str, Mapping[str, Any]]
 Grid = Mapping[SearchKey, tuple[Any, ...] | NamedOverrides]
 """By searched key its values, in a list or by name."""
 
-NOT_QUESTIONS = ("domain", "space", "space_file", "space_source", "task_fit", "vary", "presets", "published")
+NOT_QUESTIONS = ("domain", "space", "space_file", "space_json", "task_fit", "vary", "presets", "published")
 """Files of this folder that define no search space."""
 
 NOT_DECIDING = ("question", "published")

@@ -1,4 +1,4 @@
-"""Search spaces by name or from a file of the user's own, which is run once and not installed."""
+"""Search spaces by name, from a file of the user's own, which is run and not installed, or built in Python."""
 
 import contextlib
 import functools
@@ -16,6 +16,7 @@ from mtlib.runtime.source_code import naming_lines, run_source
 from mtlib.runtime.storage import expanded_path
 from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, load_space, space_names
+from search_spaces.space_json import space_from_json, space_to_json
 from search_spaces.task_fit import NO_CHANGES, Changes, fit_space
 
 SUFFIX = ".py"
@@ -29,22 +30,36 @@ what it needs of the file, so that workers do not import it."""
 
 
 def find_space(
-    name: str, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES, methods: Methods = BUILT_IN
+    asked: str | SearchSpace, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES, methods: Methods = BUILT_IN
 ) -> tuple[SearchSpace, bytes | None]:
-    """Returns a built-in space by its name, or the space in a file by its path,
-    with the file's content, as `fit_space`.
+    """Returns a space for the data's tasks, as `fit_space`, and what is kept of it: nothing of a built-in one.
+
+    `asked` is the name of a built-in space, the path of a file, or a space that was built in Python.
 
     Raises:
-        ValueError: as `load_space`, `fit_space` and `read_space_file`.
+        ValueError: as `load_space`, `fit_space`, `run_space_file` and `space_to_json`.
     """
-    if is_path(name):
-        return read_space_file(Path(name), tasks, changes, methods)
-    file = Path(f"{name}{SUFFIX}")
-    is_file_meant = name not in space_names() and file.is_file()
-    require(not is_file_meant, "--space must be a name or a path", f"'{name}'; did you mean '{file}'?")
-    space = load_space(name)
-    make_space = getattr(importlib.import_module(f"search_spaces.{name}"), MAKER, None)
+    if isinstance(asked, SearchSpace):
+        kept = space_to_json(asked)
+        return fit_space(space_from_json(kept), None, tasks, changes, methods), kept
+    if is_path(asked):
+        kept = content_of(Path(asked))
+        return run_space_file(asked, kept, tasks, changes, methods), kept
+    file = Path(f"{asked}{SUFFIX}")
+    is_file_meant = asked not in space_names() and file.is_file()
+    require(not is_file_meant, "--space must be a name or a path", f"'{asked}'; did you mean '{file}'?")
+    space = load_space(asked)
+    make_space = getattr(importlib.import_module(f"search_spaces.{asked}"), MAKER, None)
     return fit_space(space, make_space, tasks, changes, methods), None
+
+
+def read_kept_space(
+    place: str, kept: bytes, tasks: Mapping[str, Task], changes: Changes, methods: Methods
+) -> SearchSpace:
+    """Returns the space that was kept with a sweep, from the content of its file; its suffix decides how it is read."""
+    if place.endswith(SUFFIX):
+        return run_space_file(place, kept, tasks, changes, methods)
+    return fit_space(space_from_json(kept), None, tasks, changes, methods)
 
 
 def is_path(name: str) -> bool:
@@ -61,10 +76,10 @@ def resolve_name(name: str) -> str:
     return path.stem if is_built_in else str(path)
 
 
-def read_space_file(
-    path: Path, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES, methods: Methods = BUILT_IN
-) -> tuple[SearchSpace, bytes]:
-    """Runs a Python file and returns the search space that it defines, and the file's content.
+def run_space_file(
+    place: str, source: bytes, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES, methods: Methods = BUILT_IN
+) -> SearchSpace:
+    """Runs the content of a Python file and returns the search space that it defines; `place` is for messages.
 
     The file defines `SPACE`, or `make_space(tasks)`, a function that returns the space for the data's tasks, or both:
     the function is then called unless the data has exactly the tasks of `SPACE`. A function with a second argument,
@@ -72,43 +87,29 @@ def read_space_file(
     and `search_spaces`, but no file beside it: its content alone is kept.
 
     Raises:
-        ValueError: one line with the path, and with the line of the file where there is one: the file cannot be read or
-            run, it defines neither or more than one space, the name is that of a built-in space, or as `fit_space`.
+        ValueError: one line with the path, and with the line of the file where there is one: the file cannot be run, it
+            defines neither or more than one space, the name is that of a built-in space, or as `fit_space`.
     """
-    source = content_of(path)
-    return run_space_file(path, source, tuple(tasks.items()), tuple(changes.items()), methods), source
-
-
-@functools.lru_cache(maxsize=1)
-def run_space_file(
-    path: Path,
-    source: bytes,
-    tasks: tuple[tuple[str, Task], ...],
-    changes: tuple[tuple[str, str], ...],
-    methods: Methods,
-) -> SearchSpace:
-    """Returns the space in a file with this content;
-    the command asks twice, and the file, which may print, is run once."""
     module = types.ModuleType(MODULE_NAME)
-    module.__file__ = str(path)
+    module.__file__ = place
     with registered(module):
-        run_source(source, str(path), module)
+        run_source(source, place, module)
     defined = vars(module)
     others = sorted(name for name, value in defined.items() if isinstance(value, SearchSpace) and name != "SPACE")
     found = f"{', '.join(others)}, a SearchSpace" if others else "no SearchSpace"
-    rule = f"{path} must define SPACE, a SearchSpace, or {MAKER}(tasks), a function that returns one"
+    rule = f"{place} must define SPACE, a SearchSpace, or {MAKER}(tasks), a function that returns one"
     require("SPACE" in defined or MAKER in defined, rule, found)
-    require(not others, f"{path} must define one SearchSpace, SPACE", f"{', '.join(others)} too")
+    require(not others, f"{place} must define one SearchSpace, SPACE", f"{', '.join(others)} too")
     make, space = defined.get(MAKER), defined.get("SPACE")
-    require(MAKER not in defined or callable(make), f"{MAKER} in {path} must be a function", f"{make!r:.80}")
+    require(MAKER not in defined or callable(make), f"{MAKER} in {place} must be a function", f"{make!r:.80}")
     if "SPACE" in defined:
-        check_is_space(space, f"SPACE in {path}")
+        check_is_space(space, f"SPACE in {place}")
     if make is not None and METHODS in inspect.signature(make).parameters:
         make = functools.partial(make, **{METHODS: methods})
-    with registered(module), naming_lines(str(path)):
-        fitted = fit_space(space, make, dict(tasks), dict(changes), methods)
-    check_is_space(fitted, f"what {MAKER} in {path} returns")
-    rule = f"the space in {path} must have a name that no built-in space has"
+    with registered(module), naming_lines(place):
+        fitted = fit_space(space, make, tasks, changes, methods)
+    check_is_space(fitted, f"what {MAKER} in {place} returns")
+    rule = f"the space in {place} must have a name that no built-in space has"
     require(fitted.name not in space_names(), rule, f"name='{fitted.name}'")
     return fitted
 

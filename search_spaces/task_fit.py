@@ -16,8 +16,8 @@ from search_spaces.space import SearchSpace
 MakeSpace = Callable[[Mapping[str, Task]], SearchSpace]
 """From the definitions of the data's tasks, by name, to the space for them."""
 
-Changes = Mapping[str, str]
-"""Values as typed by dotted key, of --set."""
+Changes = Mapping[str, Any]
+"""Values by dotted key, of --set: text as typed, or values as given in Python."""
 NO_CHANGES: Changes = MappingProxyType({})
 STAGE_TASKS = re.compile(r"stages\.\d+\.tasks")
 
@@ -62,7 +62,8 @@ def allowing(space: SearchSpace, methods: Methods) -> SearchSpace:
 def chosen_tasks(tasks: Mapping[str, Task], changes: Changes) -> Mapping[str, Task]:
     """Returns those of some tasks that changes name as tasks of a stage;
     all if they name none, or one that is not there."""
-    named = {task for key, text in changes.items() if STAGE_TASKS.fullmatch(key) for task in split_text(text)}
+    given = [value for key, value in changes.items() if STAGE_TASKS.fullmatch(key)]
+    named = {task for tasks in given for task in (split_text(tasks) if isinstance(tasks, str) else tasks)}
     is_part = bool(named) and named <= set(tasks)
     return {name: task for name, task in tasks.items() if name in named} if is_part else tasks
 

@@ -1,4 +1,4 @@
-"""A search space from keys and values as typed after `--vary`, without a file."""
+"""A search space from keys and values as typed after `--vary`, or as given in Python, without a file."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,43 +12,52 @@ from search_spaces.space import SearchSpace, value_in
 NAME = "vary"
 """Name of such a space, with which the name of its sweep begins."""
 
+VariedValues = str | tuple[Any, ...]
+"""Values of a key: a list or a range as typed, `0,0.45,1` or `1e-5..1e-4:log`; or a list of values from Python."""
+
 RANGE = re.compile(r"(?P<low>[^,]+?)\.\.(?P<high>[^,:]+)(:(?P<scale>.*))?")
-COMMA = re.compile(r",(?![^\[]*\])")
-"""A comma between values: none inside brackets."""
+LISTED_VALUE = re.compile(r' *(?:"((?:[^"]|"")*)" *,|((?:\[[^\]]*\]|[^,])*),)')
+"""A value of a list as typed, and the comma behind it: in quotes, which it has twice where it has some, or without; no
+comma inside brackets ends it."""
+PLAIN_VALUE = re.compile(r'(\[[^\[\]"]*\]|[^,"\[\] ]([^,"\[\]]*[^,"\[\] ])?)?')
+"""A value that needs no quotes in any list."""
 QUOTED_VALUE = re.compile(r'^"(.*)"$')
 """A value in quotes."""
 
 
 def vary(
-    base: TrialConfig, metric: str, typed: Mapping[str, str], smaller: Sequence[Mapping[str, str]] = ()
+    base: TrialConfig,
+    metric: str,
+    varied: Mapping[str, VariedValues],
+    smaller: Sequence[Mapping[str, VariedValues]] = (),
 ) -> SearchSpace:
-    """Returns the space over keys of the configuration with values as typed,
-    a list `0,0.45,1` or a range `1e-5..1e-4:log`.
+    """Returns the space over keys of the configuration with these values.
 
     Args:
         base: the configuration that is varied, with everything that is not searched.
         metric: the score that decides.
-        typed: at least one, by dotted key.
-        smaller: what `typed` was before values were added, the first one first.
+        varied: at least one, by dotted key.
+        smaller: what `varied` was before values were added, the first one first.
 
     Raises:
         ValueError: one line: an unknown key (the nearest right one is named) or a value that does not fit.
     """
-    texts = {key: split_range(text) if is_range(text) else split_values(text) for key, text in typed.items()}
     grid: dict[SearchKey, tuple[Any, ...]] = {}
     ranges: dict[SearchKey, Range] = {}
-    firsts = {key: values[0] for key, values in texts.items()}
     try:
-        for key, text in typed.items():
-            require(bool(text), f"{key} must have a value", "none")
-            values = tuple(read_typed(base, key, {**firsts, key: value}) for value in texts[key])
-            if is_range(text):
-                ranges[key] = to_range(key, text, values)
+        for key, given in varied.items():
+            require(bool(given), f"{key} must have a value", "none")
+        found = {key: values_of(given) for key, given in varied.items()}
+        firsts = {key: values[0] for key, values in found.items()}
+        for key, given in varied.items():
+            values = tuple(read_varied(base, key, {**firsts, key: value}) for value in found[key])
+            if isinstance(given, str) and is_range(given):
+                ranges[key] = to_range(key, given, values)
             else:
                 grid[key] = values
         return SearchSpace(
             name=NAME,
-            question=question_about(tuple(typed)),
+            question=question_about(tuple(varied)),
             base=base,
             metric=metric,
             grid=grid,
@@ -59,9 +68,9 @@ def vary(
         raise ValueError(f"--vary: {error}") from error
 
 
-def is_range(text: str) -> bool:
+def is_range(given: VariedValues) -> bool:
     """Returns whether values are a range: two numbers with `..` between them."""
-    found = RANGE.fullmatch(text)
+    found = RANGE.fullmatch(given) if isinstance(given, str) else None
     return found is not None and is_number(found["low"]) and is_number(found["high"])
 
 
@@ -74,29 +83,49 @@ def is_number(text: str) -> bool:
     return True
 
 
-def split_range(text: str) -> list[str]:
-    """Both ends of a range."""
-    found = RANGE.fullmatch(text)
-    assert found is not None
-    return [found["low"].strip(), found["high"].strip()]
+def values_of(given: VariedValues) -> tuple[Any, ...]:
+    """Returns the values of a list, or both ends of a range.
+
+    Of a list as typed, a value in brackets is a list itself. In quotes, blanks at its ends and commas count.
+    """
+    if not isinstance(given, str):
+        return given
+    if is_range(given):
+        found = RANGE.fullmatch(given)
+        assert found is not None
+        return found["low"].strip(), found["high"].strip()
+    pairs = (match.groups() for match in LISTED_VALUE.finditer(f"{given},"))
+    return tuple(unquoted(plain.strip()) if quoted is None else quoted.replace('""', '"') for quoted, plain in pairs)
 
 
-def split_values(text: str) -> list[str]:
-    """Returns the values of a list; a value in brackets is a list itself,
-    and blanks at the ends of one in quotes count."""
-    return [unquoted(value.strip()) for value in COMMA.split(text)]
+def typed(given: VariedValues) -> str:
+    """Returns the values of a key as they are typed after `--vary KEY=`."""
+    return given if isinstance(given, str) else ",".join(map(typed_value, given))
 
 
-def with_further(text: str, given: str) -> str | None:
-    """Returns a list of values as typed, followed by the further ones of the list `given`;
-    None if that lacks a value."""
-    known, wanted = (  # by the number that a value is, as it may have several spellings
-        {float(value) if is_number(value) else unquoted(value.strip()): value for value in COMMA.split(one)}
-        for one in (text, given)
-    )
-    if not known.keys() <= wanted.keys():
+def typed_value(value: Any) -> str:
+    """Returns a value as it is typed in a list, so that it is read as it is."""
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(typed_value, value))}]"
+    if isinstance(value, str):
+        is_plain = PLAIN_VALUE.fullmatch(value) is not None and not is_range(value)
+        return value if is_plain else '"' + value.replace('"', '""') + '"'
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def with_further(known: VariedValues, given: VariedValues) -> VariedValues | None:
+    """Returns the values of a list, followed by the further ones of the list `given`; None if that lacks a value."""
+    old, new = ({comparable(value): value for value in values_of(one)} for one in (known, given))
+    if is_range(given) or not old.keys() <= new.keys():
         return None
-    return ",".join([text, *(value for key, value in wanted.items() if key not in known)])
+    further = tuple(value for key, value in new.items() if key not in old)
+    return ",".join([known, *map(typed_value, further)]) if isinstance(known, str) else (*known, *further)
+
+
+def comparable(value: Any) -> float | str:
+    """Returns what equal values have in common: a number may have several spellings."""
+    text = value if isinstance(value, str) else typed_value(value)
+    return float(text) if is_number(text) else text
 
 
 def unquoted(text: str) -> str:
@@ -104,10 +133,10 @@ def unquoted(text: str) -> str:
     return QUOTED_VALUE.sub(r"\1", text)
 
 
-def read_typed(base: TrialConfig, key: str, texts: Mapping[str, str]) -> Any:
-    """Returns the value that a key has in the base configuration after changes as typed."""
+def read_varied(base: TrialConfig, key: str, values: Mapping[str, Any]) -> Any:
+    """Returns the value that a key has in the base configuration after changes by dotted key."""
     first_key, *_ = expand_tasks({key: None}, base.active_tasks)
-    return value_in(base.override(expand_tasks(texts, base.active_tasks)), first_key)
+    return value_in(base.override(expand_tasks(values, base.active_tasks)), first_key)
 
 
 def to_range(key: str, text: str, ends: Sequence[Any]) -> Range:

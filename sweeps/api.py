@@ -1,7 +1,5 @@
 """Runs a sweep from Python, in a script or a notebook: `run_sweep` does what the command `sweeps/run.py` does."""
 
-import argparse
-import contextlib
 import os
 import sys
 import warnings
@@ -13,7 +11,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_words
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.method_file import read_method_file
 from mtlib.runtime.storage import expanded_path, local_path
@@ -25,15 +23,12 @@ from results.records.selection import Selection, read_selection, write_selection
 from results.selection.select_all import SelectionRequest, select_from
 from results.stats.texts import named
 from results.sweep import Sweep, load_sweep
-from sweeps.cli.arguments import (
-    LIMIT_REACHED,
-    SOME_FAILED,
-    SWEEP_FAILED,
-    build_parser,
-    find_options,
-)
+from search_spaces.space import SearchSpace
+from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED, tracker_names
 from sweeps.cli.listeners import printing_listener, silent_listener
 from sweeps.driver.whole_sweep import run_or_resume
+from sweeps.options import SweepOptions
+from sweeps.plan.given_options import read_options
 
 SweepStatus = Literal["complete", "failed", "some_failed", "limit_reached", "interrupted"]
 STATUS_OF_CODE: Mapping[int, SweepStatus] = {
@@ -45,8 +40,8 @@ STATUS_OF_CODE: Mapping[int, SweepStatus] = {
 }
 """How a sweep ended, by the exit code of the command."""
 
-ONLY_COMMAND = ("help", "dry_run", "list_spaces", "list_keys")
-"""Options of the command that print and run nothing."""
+NOT_GIVEN = ("space", "smaller_grids", "finds_gpus", "packs_gpus", "chosen_by", "dry_run")
+"""Fields of `SweepOptions` that are no option of `run_sweep`: they follow from others, or run nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +128,7 @@ class FinishedSweep:
 
 
 def run_sweep(
-    space: str | Path | None = None,
+    space: str | Path | SearchSpace | None = None,
     *,
     verbose: bool = False,
     **options: Any,
@@ -144,22 +139,27 @@ def run_sweep(
     resources of one trial at least. The first Ctrl-C stops the sweep as it stops the command.
 
     Args:
-        space: name of a built-in space, or path of a file. None for `vary` alone, and with `resume`.
+        space: name of a built-in space, path of a file, or a space that was built in Python, which is kept with the
+            sweep. None for `vary` alone, and with `resume`.
         verbose: whether to print what the command prints, and to select ensembles at the end as it does. Otherwise
             nothing is printed, and `FinishedSweep.select` selects.
-        options: as of the command, by their names with underscores: `data`, `encoder`, `workers`, `max_hours`, ...;
-            `set` and `vary` are mappings by dotted key, whose values may be text, numbers or lists; `methods` is a
-            list of files. `resume` is the name or folder of a sweep. None is as if left out.
+        options: as of the command, by their names with underscores: `data`, `encoder`, `workers`, `max_hours`, ...
+            `set` is a mapping of values by dotted key, `vary` one of lists of values; text instead of a list is read as
+            on the command line, e.g. `"1e-5..1e-4:log"`. A value is searched as it is given; arrays, ranges, and the
+            numbers of NumPy and pandas are lists and numbers. `methods` is a list of files. `resume` is the name or
+            folder of a sweep. None is as if left out.
 
     Raises:
         ValueError: one line that says what is wrong: an unknown option, a wrong value, data or an encoder that cannot
             be used, another sweep in the folder.
     """
-    words = [*([] if space is None else [f"--space={space}"]), *option_words(options)]
+    for name in options:
+        require_name(name, [f.name for f in fields(SweepOptions) if f.name not in NOT_GIVEN], "option")
+    given = {name: plain_option(name, value) for name, value in {"space": space, **options}.items()}
+    given = {name: value for name, value in given.items() if value is not None}
     listener = printing_listener() if verbose else silent_listener()
-    with contextlib.ExitStack() as cluster:
-        found = find_options(parse_words(build_parser(), words), ray_address(), cluster)
-        ending = run_or_resume(found, listener, words)
+    found = read_options(given, ray_address())
+    ending = run_or_resume(found, listener, python_call(given))
     return FinishedSweep(
         folder=local_path(found.folder) or found.folder,
         exit_code=ending.exit_code,
@@ -169,45 +169,36 @@ def run_sweep(
     )
 
 
-def option_words(options: Mapping[str, Any]) -> list[str]:
-    """Options as words of the command; ValueError for an unknown one, or a value of another type."""
-    flags = {action.dest: action for action in build_parser()._actions if action.dest not in ("space", *ONLY_COMMAND)}
-    words = []
-    for name, value in options.items():
-        require_name(name, flags, "option")
-        if value is not None:
-            words += flag_words(flags[name], name, value)
-    return words
+def plain_option(name: str, value: Any) -> Any:
+    """Returns an option as `read_options` takes it; None for one that is as if left out."""
+    value = plain_value(value)
+    if name == "until_decided" and isinstance(value, bool):
+        return 0.0 if value else None
+    if name == "log_to" and isinstance(value, str):
+        return tracker_names(value)
+    if name == "vary" and isinstance(value, Mapping):
+        return {key: own if isinstance(own, str | tuple) else (own,) for key, own in value.items()}
+    require(name != "methods" or not isinstance(value, str), "methods must be a list of files", repr(value))
+    return value
 
 
-def flag_words(flag: argparse.Action, name: str, value: Any) -> list[str]:
-    """Returns a flag with its value, as words; none for a switch that stays as it is."""
-    word = flag.option_strings[-1]
-    if flag.nargs == 0:
-        require(isinstance(value, bool), f"{name} must be True or False", repr(value))
-        return [word] if value == flag.const else []
-    if name == "methods":
-        require(isinstance(value, list | tuple), "methods must be a list of files", repr(value))
-        return [f"{word}={path}" for path in value]
-    if isinstance(flag.default, list):
-        require(isinstance(value, Mapping), f"{name} must be a mapping of values by key", repr(value))
-        return [f"{word}={key}={typed_text(item, is_list=name == 'vary')}" for key, item in value.items()]
-    if name == "log_to" and isinstance(value, list | tuple):
-        value = ",".join(map(str, value))
-    require(isinstance(value, str | int | float | Path), f"{name} must be text, a path or a number", repr(value))
-    require(not isinstance(value, bool), f"{name} must not be a truth value", value)
-    return [f"{word}={value}"]
+def plain_value(value: Any) -> Any:
+    """Returns a value with Python's own numbers, and tuples in place of lists, ranges, arrays and series; paths are
+    text."""
+    value = value.tolist() if hasattr(value, "tolist") else value  # NumPy's and pandas' arrays, series and scalars
+    if value is pd.NA:
+        return None
+    if isinstance(value, Mapping):
+        return {key: plain_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | range):
+        return tuple(map(plain_value, value))
+    return str(value) if isinstance(value, Path) else value
 
 
-def typed_text(value: Any, *, is_list: bool = False) -> str:
-    """Returns a value as typed: lists in brackets, or separated by commas if it is a list of values to try; texts that
-    begin or end in blanks in quotes."""
-    if isinstance(value, list | tuple):
-        text = ",".join(map(typed_text, value))
-        return text if is_list else f"[{text}]"
-    if isinstance(value, str) and not is_list and value != value.strip():
-        return f'"{value}"'
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+def python_call(given: Mapping[str, Any]) -> str:
+    """Returns the call of `run_sweep` with these options, for the record of the sweep."""
+    texts = (f"{name}={own.name if isinstance(own, SearchSpace) else repr(own)}" for name, own in given.items())
+    return f"sweeps.api.run_sweep({', '.join(texts)})"
 
 
 def ray_address() -> str | None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mtlib.config.schema import check_value, to_dict
+from mtlib.config.schema import check_types, check_value, to_dict
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import expanded_path, join_location, local_path
@@ -16,6 +16,8 @@ from results.records.expected_trials import expected_trials
 from results.records.race import RaceRecord
 from results.records.replicated_best import common_replicates
 from search_spaces.space import SearchSpace, grid_trials
+from search_spaces.space_json import SPACE_JSON
+from search_spaces.vary import VariedValues, is_range
 
 Search = Literal["grid", "tpe", "random"]
 Scheduler = Literal["asha", "none"]
@@ -27,7 +29,7 @@ MOST_RACED, BEST_RACED = 20, 8
 DEFAULT_TRIALS = 20
 """Configurations that `tpe` and `random` draw when --trials is left out."""
 
-OF_ONE_COMMAND = ("resume", "extend", "retry_failed", "dry_run", "max_hours", "max_steps", "packs_gpus")
+OF_ONE_COMMAND = ("resume", "extend", "retry_failed", "dry_run", "max_hours", "max_steps", "finds_gpus", "packs_gpus")
 NOT_SAVED = ("name", "storage", "address", *OF_ONE_COMMAND)
 """Options that `sweep.json` does not keep."""
 SAVED_KEYS = {"set": "changes"}
@@ -38,17 +40,18 @@ SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions:
-    """The options of the command line, each checked on its own; no file is opened.
+    """The options of a sweep, each checked on its own; no file is opened.
 
     Raises:
         ValueError: one line with the flag, the rule and the value.
     """
 
-    space: str | None = None
-    """Name of a built-in search space, or absolute path of the file of another one; None for `presets.general`."""
-    vary: Mapping[str, str] = field(default_factory=dict)
-    """Dotted configuration keys and their values as typed, in place of what the space searches."""
-    smaller_grids: tuple[Mapping[str, str], ...] = ()
+    space: str | SearchSpace | None = None
+    """Name of a built-in search space, absolute path of the file of another one, or one that was built in Python; None
+    for `presets.general`."""
+    vary: Mapping[str, VariedValues] = field(default_factory=dict)
+    """Dotted configuration keys and their values, in place of what the space searches."""
+    smaller_grids: tuple[Mapping[str, VariedValues], ...] = ()
     """What `vary` was before --resume added values, the first one first."""
     methods: tuple[str, ...] = field(default_factory=tuple)
     """Absolute paths of the user's files of methods that configurations may name besides the built-in ones."""
@@ -62,6 +65,8 @@ class SweepOptions:
     """CPUs, and threads, of each worker, at least 1."""
     gpus_per_worker: float = 0.0
     """GPUs of each worker: 0, 1, or a part of one that several trials share."""
+    finds_gpus: bool = False
+    """Whether `gpus_per_worker` is still to be found: 1 if there is a GPU for each worker, else 0."""
     packs_gpus: bool = False
     """Whether `gpus_per_worker` is still to be measured, so that as many trials share a GPU as its memory holds."""
     concurrent: int | None = None
@@ -79,13 +84,13 @@ class SweepOptions:
     """Whether replicates go on only until it is decided which configuration is the best, at least 0: a difference in
     score below which two count as equal; `replicates` are the most. None: each configuration gets all of them."""
     scheduler: Scheduler = "none"
-    name: str
-    """Name of the sweep and of its folder."""
+    name: str = ""
+    """Name of the sweep and of its folder; empty for one that is made from the name of the space and the time."""
     storage: str
     """Absolute path or URI of the folder that holds the sweeps."""
     seed: int = 0
-    set: Mapping[str, str] = field(default_factory=dict)
-    """Dotted configuration keys and their values as typed."""
+    set: Mapping[str, Any] = field(default_factory=dict)
+    """Dotted configuration keys and their values: text as typed, or values as given in Python."""
     address: str | None = None
     """Ray cluster to use; None for this machine."""
     reuse: bool = True
@@ -117,6 +122,7 @@ class SweepOptions:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.replicate_best is not None:
             rule = "--replicate-best must be at least 2, as the best configurations are compared with each other"
             require(self.replicate_best >= 2, rule, self.replicate_best)
@@ -150,8 +156,11 @@ class SweepOptions:
         require(not self.packs_gpus or self.workers == 1, rule, f"{self.workers} workers")
         rule = "--trials must be left out with --search grid, which trains each grid point once"
         require(self.search != "grid" or self.trials is None, rule, self.trials)
+        rule = "--search grid must have a list of values for each key of --vary"
+        ranges = [f"{key}={given}" for key, given in self.vary.items() if is_range(given)]
+        require(self.search != "grid" or not ranges, rule, ", ".join(ranges))
         rule = "--name must be letters, digits, '.', '_' and '-', at most 100, and begin with a letter or digit"
-        require(SAFE_NAME.fullmatch(self.name) is not None, rule, repr(self.name))
+        require(not self.name or SAFE_NAME.fullmatch(self.name) is not None, rule, repr(self.name))
 
     @property
     def gpus_as_typed(self) -> str:
@@ -161,6 +170,7 @@ class SweepOptions:
     @property
     def folder(self) -> str:
         """The sweep's own folder."""
+        assert self.name, "a sweep without a name has no folder"
         return join_location(self.storage, self.name)
 
     @property
@@ -234,5 +244,7 @@ def saved_options(options: SweepOptions) -> dict[str, Any]:
     """Returns the options that `sweep.json` keeps, as plain data;
     configurations added by --extend count among the trials."""
     names = [item.name for item in fields(options) if item.name not in NOT_SAVED]
-    kept = {SAVED_KEYS.get(name, name): to_dict(getattr(options, name)) for name in names}
-    return {**kept, "trials": options.num_drawn, "data": None if options.data is None else str(options.data)}
+    kept = {SAVED_KEYS.get(name, name): to_dict(getattr(options, name)) for name in names if name != "space"}
+    space = SPACE_JSON if isinstance(options.space, SearchSpace) else options.space
+    data = None if options.data is None else str(options.data)
+    return {"space": space, **kept, "trials": options.num_drawn, "data": data}

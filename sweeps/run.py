@@ -5,11 +5,8 @@ interrupted.
 """
 
 import argparse
-import contextlib
-import errno
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -29,75 +26,33 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.config.methods import Methods, read_methods
 from mtlib.data.load import data_tasks
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import (
-    INTERRUPTED,
-    SUCCESS,
-    WRONG_USE,
-    discard_output,
-    parse_words,
-    prepare_output,
-    print_error,
-    print_method_error,
-)
-from mtlib.runtime.console import output_width, show_lines, wrapped
+from mtlib.runtime.command_line import parse_words, prepare_output
+from mtlib.runtime.console import output_width, show_lines
 from mtlib.tasks import Task
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
-from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options, read_settings
+from sweeps.cli.arguments import build_parser, given_options, read_settings
+from sweeps.cli.start import exit_code_of, print_only, start_sweep
 from sweeps.cluster.garbage_collection import collect_rarely
-from sweeps.cluster.ray_settings import stay_on_loopback
-from sweeps.options import ENCODER_KEY, SweepOptions
+from sweeps.options import ENCODER_KEY
+from sweeps.plan.given_options import check_data_folder
+from sweeps.plan.provenance import command_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line, that of this process if None, and returns the exit code; a user's mistake is one line."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else list(arguments)
     prepare_output()
-    try:
-        parsed = parse_words(build_parser(), arguments)
+
+    def run() -> int:
+        parsed = parse_words(build_parser(), words)
         if parsed.list_spaces:
             return print_only(lambda: show_lines(space_lines(parsed)))
         if parsed.list_keys:
             return print_only(lambda: show_keys(parsed))
-        with contextlib.ExitStack() as cluster:
-            options = find_options(parsed, os.environ.get("RAY_ADDRESS"), cluster)
-            if options.dry_run:
-                return print_only(lambda: show_dry_run(options))
+        return start_sweep(given_options(parsed), command_line("sweeps/run.py", words))
 
-            if options.address is None:
-                stay_on_loopback()
-            from sweeps.cli.listeners import printing_listener
-            from sweeps.driver.whole_sweep import run_or_resume
-
-            return run_or_resume(options, printing_listener(), arguments).exit_code
-    except ValueError as error:
-        print_error(error)
-        return WRONG_USE
-    except BrokenPipeError:
-        discard_output()
-        with contextlib.suppress(BrokenPipeError):  # `2>&1 | head` has closed both
-            show_lines(["interrupted: standard output was closed; --resume continues what has begun"], sys.stderr)
-        return INTERRUPTED
-    except OSError as error:
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "the disk is full" if is_full else "a file or the network cannot be used"
-        show_lines([f"error: {what}: {error}; continue with --resume once it can"], sys.stderr)
-        return SWEEP_FAILED
-    except KeyboardInterrupt:
-        show_lines(["interrupted"], sys.stderr)
-        return INTERRUPTED
-    except Exception as error:
-        print_method_error(error)
-        return WRONG_USE
-
-
-def print_only(print_all: Callable[[], None]) -> int:
-    """Runs a command that only prints; a reader that stops early, such as `head`, is no error."""
-    try:
-        print_all()
-    except BrokenPipeError:
-        discard_output()
-    return SUCCESS
+    return exit_code_of(run)
 
 
 def space_lines(parsed: argparse.Namespace) -> list[str]:
@@ -117,16 +72,13 @@ def methods_and_tasks(parsed: argparse.Namespace) -> tuple[Methods, Mapping[str,
     return methods, data_tasks(None if parsed.data is None else check_data_folder(parsed.data), methods.own_metrics)
 
 
-# Imports are inside the functions: --help and --list-spaces answer at once, --dry-run loads no Ray.
-
-
 def show_keys(parsed: argparse.Namespace) -> None:
     """Prints every key of the base configuration of --space, or of general settings, with --encoder and --set."""
-    from mtlib.config.trial import with_methods
+    from mtlib.config.trial import with_methods  # here: --help and --list-spaces answer at once
     from search_spaces.presets import general
+    from search_spaces.set_values import expand_keys
     from search_spaces.task_fit import chosen_tasks
     from sweeps.cli.keys import key_lines
-    from sweeps.plan.inputs import expand_keys
 
     changes, methods, tasks = read_settings(parsed.set), *methods_and_tasks(parsed)
     if parsed.space is None:
@@ -135,38 +87,6 @@ def show_keys(parsed: argparse.Namespace) -> None:
         base = find_space(resolve_name(parsed.space), tasks, changes, methods)[0].base
     encoder = {} if parsed.encoder is None else {ENCODER_KEY: read_encoder_name(parsed.encoder)}
     show_lines(key_lines(base.override({**encoder, **expand_keys(changes, base)}), output_width()))
-
-
-def show_dry_run(options: SweepOptions) -> None:
-    """Prints what a new sweep would do."""
-    from mtlib.model.encoder import preview_encoder
-    from search_spaces.space import encoder_names
-    from sweeps.driver.whole_sweep import TRYING
-    from sweeps.plan.encoder_checks import describe_families
-    from sweeps.plan.inputs import read_inputs
-    from sweeps.plan.machine_checks import check_machine, describe_gpus
-    from sweeps.plan.precision import describe_precision, fit_encoders
-    from sweeps.plan.report import describe_disk_need, describe_sweep, describe_total, describe_trials
-    from sweeps.plan.time_estimate import describe_time
-    from sweeps.plan.tokenizers import fit_tokenizers
-
-    check_machine(options)
-    inputs = read_inputs(options)
-    show_lines([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
-    found = {name: preview_encoder(name) for name in encoder_names(inputs.space)}
-    own = {name: preview.pretrained for name, preview in found.items()}
-    inputs, encoders, tokenizer_lines = fit_tokenizers(options, inputs, own)
-    inputs = fit_encoders(options, inputs, encoders)
-    show_lines([*tokenizer_lines, *describe_families(encoders.values()), *describe_precision(inputs)])
-    show_lines(
-        f"The encoder {name} is {own.place}." if len(found) > 1 else f"The encoder is {own.place}."
-        for name, own in found.items()
-    )
-    show_lines(describe_trials(options, inputs))
-    show_lines(wrapped([describe_total(options, inputs)], output_width()))
-    show_lines(describe_disk_need(options, inputs, encoders))
-    show_lines(wrapped(describe_time(options, inputs, encoders), output_width()))
-    show_lines(["Dry run: nothing was started."])
 
 
 def exit_process(code: int) -> NoReturn:

@@ -17,9 +17,9 @@ from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import check_answer, exists
 from results.answers.ranking_table import broken_key
 from results.stats.texts import value_texts
-from sweeps.cli.arguments import find_sweep_folder, read_storage
 from sweeps.cli.sweep_state import SweepState, list_sweeps, read_sweep_state, score_texts, step_text
 from sweeps.cli.time_left import num_planned_epochs
+from sweeps.plan.given_options import find_sweep_folder, read_storage
 
 UNLIMITED_WIDTH = 10_000
 """Columns where there is neither a terminal nor the variable COLUMNS."""

@@ -1,58 +1,22 @@
-"""The command line of `sweeps/run.py`: its flags, help, exit codes, and the options that it stands for."""
+"""The command line of `sweeps/run.py`: its flags, help, exit codes, and the options that are given on it."""
 
 import argparse
-import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, replace
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
 from typing import Any, get_args
 
-from mtlib.config.methods import read_methods
-from mtlib.data.file_suggestions import near_folder
-from mtlib.data.load import data_tasks
-from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
-from mtlib.runtime.storage import absolute_location, check_answer, check_location, expanded_path, is_uri, join_location
-from search_spaces.space import space_names
-from search_spaces.space_file import find_space, resolve_name
-from search_spaces.vary import NAME, is_range, split_values, unquoted, with_further
-from sweeps.cluster.ray_settings import set_driver_variables
-from sweeps.options import BEST_RACED, DEFAULT_TRIALS, ENCODER_KEY, MOST_RACED, Scheduler, Search, SweepOptions
-from sweeps.tracking.tracker import TRACKERS, check_trackers
+from search_spaces.vary import unquoted
+from sweeps.options import BEST_RACED, DEFAULT_TRIALS, MOST_RACED, Scheduler, Search, SweepOptions
+from sweeps.plan.given_options import AUTO
+from sweeps.tracking.tracker import TRACKERS
 
-AUTO = "auto"
 EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 
 SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4
 """Exit codes of this command alone."""
-
-CHANGEABLE_OPTIONS = (
-    "data",
-    "encoder",
-    "concurrent",
-    "keep_gb",
-    "keep_models",
-    "checkpoint_steps",
-    "node_wait_minutes",
-    "silent_minutes",
-    "log_to",
-    "max_hours",
-    "max_steps",
-    "extend",
-    "replicates",
-    "replicate_best",
-    "until_decided",
-    "retry_failed",
-    "vary",
-)
-"""Options, besides `--storage` and `--address`, that --resume may change; data and encoder only by their place, the
-grid of --vary only by further values."""
-
-INSTEAD = {"dry_run": "python sweeps/status.py NAME shows what is left"}
-"""What to do with a sweep that has begun in place of some other options."""
 
 EXAMPLES = f"""\
 examples:
@@ -241,162 +205,11 @@ def tracker_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, text.split(","))))
 
 
-def find_options(
-    arguments: argparse.Namespace, default_address: str | None, cluster: contextlib.ExitStack
-) -> SweepOptions:
-    """`read_options` now; without --gpus-per-worker, a new sweep gets the GPUs that there are.
-
-    A cluster is connected to until `cluster` is closed.
-
-    Raises:
-        ValueError: as `read_options`, a tracker's package is missing, or there is no cluster at the address.
-    """
-    options = read_options(arguments, datetime.now(), default_address)
-    check_trackers(options.log_to)
-    if options.address is not None and not options.dry_run:
-        set_driver_variables()
-        from sweeps.cluster.connection import connected_to_ray  # here: --help answers at once
-
-        cluster.enter_context(connected_to_ray(options.address))
-    if options.resume or "--gpus-per-worker" in arguments.given:
-        return options
-    from sweeps.plan.machine_checks import use_gpus  # here: --help answers at once
-
-    return use_gpus(options)
-
-
-def read_options(arguments: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:
-    """Returns the options of a parsed command line; ValueError if a value is missing or wrong.
-
-    `now` is in the default name. `default_address` is the cluster without --address; None or `local` is this machine.
-    """
-    address = arguments.address or default_address
-    address = None if address == "local" else address
-    storage = read_storage(arguments.storage)
-    if "--resume" in arguments.given:
-        return read_resumption(arguments, storage, address)
-    for flag in ("--extend", "--retry-failed"):
-        require(flag not in arguments.given, f"{flag} must come with --resume SWEEP", "none")
-    varied = read_varied(arguments.vary)
-    if not (arguments.space or varied):
-        known = ", ".join(space_names())
-        raise ValueError(
-            f"--space must name a search space, got none; known: {known}; or name a key and values by --vary"
-        )
-    if ENCODER_KEY in varied:  # workers, and later commands, run in other folders
-        encoders = [read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in split_values(varied[ENCODER_KEY])]
-        varied[ENCODER_KEY] = ",".join(encoders)
-    space = resolve_name(arguments.space) if arguments.space else None
-    data = None if arguments.data is None else check_data_folder(arguments.data)
-    changes = read_settings(arguments.set)
-    files = tuple(str(expanded_path(path).resolve()) for path in arguments.methods)
-    methods = read_methods(files)
-    tasks = data_tasks(data, methods.own_metrics)
-    space_name = NAME if space is None else find_space(space, tasks, changes, methods)[0].name
-    has_range = any(map(is_range, varied.values()))
-    derived = {
-        "space": space,
-        "vary": varied,
-        "methods": files,
-        "search": "tpe" if has_range and "--search" not in arguments.given else arguments.search,
-        "data": data,
-        "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
-        "name": f"{NAME if varied else space_name}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
-        "storage": storage,
-        "set": changes,
-        "address": address,
-        "gpus_per_worker": 1.0 if arguments.gpus_per_worker == AUTO else arguments.gpus_per_worker,
-        "packs_gpus": arguments.gpus_per_worker == AUTO,
-    }
-    if arguments.until_decided is not None:
-        derived |= race_defaults(arguments.given, derived["search"])
-    names = {field.name for field in fields(SweepOptions)}
-    return SweepOptions(**{name: value for name, value in vars(arguments).items() if name in names} | derived)
-
-
-def read_resumption(arguments: argparse.Namespace, storage: str, address: str | None) -> SweepOptions:
-    """Returns the saved options of a resumed sweep, as the command line changes them;
-    ValueError for a flag that may not."""
-    from sweeps.driver.resume import read_saved_options
-
-    for flag, name in sorted(arguments.given.items()):
-        rule = f"{flag} must be left out with --resume, which continues the sweep as it began"
-        rule += f" ({INSTEAD[name]})" if name in INSTEAD else ""
-        value, allowed = getattr(arguments, name), (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
-        require(name in allowed, rule, flag if isinstance(value, bool) else value)
-    changes = {name: getattr(arguments, name) for name in arguments.given.values() if name in CHANGEABLE_OPTIONS}
-    folder = find_sweep_folder(arguments.resume, storage)
-    begun = read_saved_options(folder, {})
-    rule = "--replicates must not be lowered with --resume, as what was trained stays"
-    require(changes.get("replicates", begun.replicates) >= begun.replicates, rule, changes.get("replicates"))
-    if "until_decided" in changes and begun.until_decided is None:
-        changes = race_defaults(arguments.given, begun.search) | changes
-        changes["replicates"] = max(changes["replicates"], begun.replicates)
-        if begun.replicate_best is not None and "--replicate-best" not in arguments.given:
-            changes["replicate_best"] = begun.replicate_best
-    if "vary" in changes:
-        changes |= add_values(begun, changes["vary"])
-    if "replicate_best" in changes and begun.replicate_best is None:
-        changes["chosen_by"] = begun.common_replicates
-    if "data" in changes:
-        changes["data"] = check_data_folder(changes["data"])
-    if "encoder" in changes:
-        changes["encoder"] = read_encoder_name(changes["encoder"])
-    return replace(begun, **changes, address=address)
-
-
-def add_values(begun: SweepOptions, words: Sequence[str]) -> dict[str, Any]:
-    """Returns the options of a resumed sweep whose grid gets the further values of --vary, `words` as typed.
-
-    Raises:
-        ValueError: the sweep has no grid of --vary, or `words` lack a value of it or have another key.
-    """
-    given, is_grid = read_varied(words), begun.search == "grid" and bool(begun.vary)
-    grid = " ".join(f"{key}={text}" for key, text in begun.vary.items())
-    kept = f"the grid ({grid})" if is_grid else "a grid that --vary began, which this sweep lacks,"
-    rule = f"--vary with --resume must keep all values of {kept} and may add others"
-    way = "; begin a new sweep (--name NEW) for anything else: it reuses the trials that have finished"
-    wider = {key: with_further(begun.vary[key], text) for key, text in given.items() if is_grid and key in begun.vary}
-    can_grow = len(wider) == len(given) and None not in wider.values() and ENCODER_KEY not in given
-    require(can_grow, rule, f"{' '.join(words)}{way}")
-    varied = {**begun.vary, **wider}
-    smaller = () if varied == begun.vary else (begun.vary,)
-    return {"vary": varied, "smaller_grids": (*begun.smaller_grids, *smaller)}
-
-
-def find_sweep_folder(name: str, storage: str) -> str:
-    """Returns the folder of the sweep called `name`, in the storage, or by its path or URI;
-    ValueError if there is none."""
-    from results.records.trials import read_sweep  # here: --help answers at once
-
-    check_answer(name)
-    is_place = is_uri(name) or len(expanded_path(name).parts) > 1
-    folder = absolute_location(name) if is_place else join_location(storage, name)
-    read_sweep(folder)
-    return folder
-
-
-def race_defaults(given: Mapping[str, str], search: str) -> dict[str, int]:
-    """Options of a race whose flags were not given."""
-    most = {} if "--replicates" in given else {"replicates": MOST_RACED}
-    return most if search == "grid" or "--replicate-best" in given else {**most, "replicate_best": BEST_RACED}
-
-
-def read_storage(text: str) -> str:
-    """Returns the folder of --storage, as an absolute path or URI; ValueError as `check_location`."""
-    try:
-        check_location(text)
-    except ValueError as error:
-        raise ValueError(f"--storage must be a folder, or a URI such as s3://bucket/sweeps: {error}") from None
-    return absolute_location(text)
-
-
-def check_data_folder(text: str) -> Path:
-    """Returns the folder of --data, which must exist, as an absolute path."""
-    folder = expanded_path(text).resolve()
-    if not folder.is_dir():
-        raise ValueError(f"--data must be a folder that exists, got '{text}'{near_folder(folder)}")
-    return folder
+def given_options(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Returns the options on a parsed command line, for `read_options`; ValueError if one names no key and value."""
+    given = {name: getattr(parsed, name) for name in parsed.given.values()}
+    readers = {"set": read_settings, "vary": read_varied}
+    return {name: readers[name](value) if name in readers else value for name, value in given.items()}
 
 
 def read_settings(texts: Sequence[str]) -> dict[str, str]:
@@ -406,12 +219,12 @@ def read_settings(texts: Sequence[str]) -> dict[str, str]:
 
 def read_varied(texts: Sequence[str]) -> dict[str, str]:
     """Values of --vary as typed, by key."""
-    varied = read_changes("--vary", texts)
-    require(len(varied) == len(texts), "--vary must name each key once", " ".join(texts))
-    return varied
+    return read_changes("--vary", texts)
 
 
 def read_changes(flag: str, texts: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` texts as values by key; of a key that is there twice the last value."""
+    """`KEY=VALUE` texts as values by key; ValueError if a key is there twice."""
     example = f"optimizer.learning_rate={EXAMPLE_VALUES[flag]}"
-    return dict(key_and_value(flag, text, example) for text in texts)
+    changes = dict(key_and_value(flag, text, example) for text in texts)
+    require(len(changes) == len(texts), f"{flag} must name each key once", " ".join(texts))
+    return changes

@@ -1,16 +1,13 @@
 """Resumes a sweep: reads its options, checks that its inputs are unchanged, and finds what is left to run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
-from mtlib.model.encoder import PretrainedEncoder
-from mtlib.runtime.errors import require
-from mtlib.runtime.storage import open_folder, split_location
+from mtlib.runtime.storage import open_folder
 from results.answers.race_words import decision_lines
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.trial_folder import read_start, write_start
@@ -28,10 +25,10 @@ from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.driver.pending import describe_progress, is_sweep_over
 from sweeps.driver.race_watch import decide
-from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
+from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.plan.create import first_look
-from sweeps.plan.inputs import SweepInputs
-from sweeps.plan.provenance import command_line, describe_code
+from sweeps.plan.prepare import PreparedSweep
+from sweeps.plan.provenance import describe_code
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,50 +47,25 @@ class Resumed:
         return is_sweep_over(self.plan, self.known.records)
 
 
-def read_saved_options(folder: str, own: Mapping[str, Any]) -> SweepOptions:
-    """Returns the options of the sweep in a folder, with those of the command line, `own`, in their place.
-
-    Raises:
-        ValueError: the folder holds no sweep, or one whose `sweep.json` has no options that this version knows.
-    """
-    saved = read_sweep(folder).get("options")
-    rule = "a sweep that is resumed must have in sweep.json the options that it was started with"
-    names = {SAVED_KEYS.get(field.name, field.name): field.name for field in fields(SweepOptions)}
-    require(isinstance(saved, dict) and set(saved) <= set(names), rule, folder)
-    assert isinstance(saved, dict)
-    begun = {names[key]: tuple(value) if isinstance(value, list) else value for key, value in saved.items()}
-    data = saved["data"]
-    storage, name = split_location(folder)
-    place = {"name": name, "storage": storage, "data": None if data is None else Path(data)}
-    return SweepOptions(**{**begun, **place, **own, "resume": True})
-
-
-def resume_sweep(
-    options: SweepOptions,
-    inputs: SweepInputs,
-    encoders: Mapping[str, PretrainedEncoder],
-    arguments: Sequence[str],
-) -> Resumed:
-    """Makes a sweep ready to continue, and notes the resume in its `sweep.json`.
-
-    `options` are the saved ones as the command line, `arguments`, changes them.
+def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
+    """Makes a sweep ready to continue, and notes the resume by `command` in its `sweep.json`.
 
     Raises:
         ValueError: the space, the data or the encoder has changed; the difference is named.
     """
+    options, inputs, encoders = prepared.options, prepared.inputs, prepared.encoders
     info, damage = read_sweep(options.folder), damage_of_sweep_file(options.folder)
     check_unchanged(info, inputs, {name: encoder.fingerprint for name, encoder in encoders.items()})
     found = read_known(options, inputs.space.metric, inputs.space.base.data.tasks)
     known = as_present(found, options, inputs.space)
     write_moved(options.folder, found.records, known.records)
-    resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
+    resumed = {"command": command, "time": datetime.now(UTC).isoformat(timespec="seconds")}
     begun = info["options"]
     race = continued_race(info, options)
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
-    space, data_folder = inputs.space, inputs.data_folder
+    space = inputs.space
     info["space"] |= {"grid": describe_space(space)["grid"], "hash": space.content_hash}  # --vary may have added values
-    num_parameters = max(encoder.num_parameters for encoder in encoders.values())
-    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
+    plan = replace(prepared.plan, race=race)
     if race is not None:
         info[RACE_KEY] = race_to_json(race.decisions)
     info["num_configurations"] = plan.num_configurations

@@ -1,17 +1,15 @@
 """A sweep from its checks to its end, for the command and for Python; what it prints is left to a listener."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.runtime.errors import first_line
 from results.records.driver_file import Ownership, read_driver
-from search_spaces.space import encoder_names, grid_trials
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
@@ -19,22 +17,14 @@ from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep, discard_unstarted
-from sweeps.plan.encoder_checks import describe_families
-from sweeps.plan.inputs import SweepInputs, read_inputs, writing_to
-from sweeps.plan.machine_checks import check_machine, describe_gpus
-from sweeps.plan.packing import pack_gpus
-from sweeps.plan.precision import describe_precision, fit_encoders
-from sweeps.plan.report import describe_disk_need, describe_sweep, describe_total
-from sweeps.plan.tokenizers import fit_tokenizers
+from sweeps.plan.prepare import PreparedSweep, Show, prepare
+from sweeps.plan.report import describe_disk_need, describe_total
+from sweeps.plan.space_changes import writing_to
 from sweeps.tracking.listener import Trackers
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.driver.ledger import Ledger
     from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-
-TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
-"""Shown before encoders are found and tried, which takes about four seconds for BERT-base."""
-MEASURING = "Measuring on a GPU how much memory the trials need ..."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +41,7 @@ class Ending:
 class Listener:
     """What the caller of a sweep does with what it hears."""
 
-    show: Callable[[Iterable[str]], None]
+    show: Show
     """Gets lines about the sweep before its first trial and after its end; reads them all, as they may be made by work.
     """
     watch: Callable[[], "AbstractContextManager[OnEvent]"]
@@ -62,69 +52,64 @@ class Listener:
     """Called at the end, after `answer`, while the sweep's folder is still locked."""
 
 
-def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence[str]) -> Ending:
-    """Runs a new sweep, or what is left of one that is resumed; `arguments` are those of its command.
+def run_or_resume(options: SweepOptions, listener: Listener, command: str) -> Ending:
+    """Runs a new sweep, or what is left of one that is resumed; `command` is what started it.
 
-    An error before the first trial of a new sweep leaves no folder.
+    A cluster stays connected to the end. An error before the first trial of a new sweep leaves no folder.
 
     Raises:
         ValueError: one line: space, data, encoder, machine or storage do not fit the options.
         KeyboardInterrupt: interrupted twice, or before its trials.
     """
-    check_machine(options)
-    inputs = read_inputs(options)
-    listener.show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
-    encoders = {name: load_encoder(name) for name in encoder_names(inputs.space)}
-    inputs, encoders, tokenizer_lines = fit_tokenizers(options, inputs, encoders)
-    inputs = fit_encoders(options, inputs, encoders)
-    listener.show([*tokenizer_lines, *describe_families(encoders.values()), *describe_precision(inputs)])
-    if options.packs_gpus:
-        listener.show([MEASURING])
-        num_trials = options.num_trials(options.num_drawn or len(grid_trials(inputs.space)))
-        at_a_time = min(num_trials, options.concurrent or num_trials)
-        options, packed = pack_gpus(options, inputs.space.configs, encoders, at_a_time)
-        listener.show([packed])
-    if options.resume:
-        with Ownership(options.folder) as ownership:
-            resumed = resume_sweep(options, inputs, encoders, arguments)
-            listener.show(resumed.notes)
-            if resumed.is_over:
-                return finish_ended_sweep(options, resumed.plan, listener, resumed.known)
-            training_inputs = prepare_training_inputs(options, inputs, encoders)
-            del inputs  # whose texts take more memory than their tokens
-            return run_and_finish(options, resumed.plan, training_inputs, listener, ownership, resumed.known)
-    need = describe_disk_need(options, inputs, encoders)
-    listener.show([describe_total(options, inputs), *need])
-    plan = create_sweep(options, inputs, encoders, arguments)
-    ownership = Ownership(options.folder)
-    try:
-        with ownership:
-            training_inputs = prepare_training_inputs(options, inputs, encoders)
-            del inputs  # as above
-            return run_and_finish(options, plan, training_inputs, listener, ownership)
-    except Exception:
-        driver = read_driver(options.folder)  # after its last writing
-        if driver is not None and driver.id == ownership.id:  # in a bucket another command may have taken the name
-            discard_unstarted(options.folder)
-        raise
+    with contextlib.ExitStack() as cluster:
+        if options.address is not None:
+            set_driver_variables()
+            from sweeps.cluster.connection import connected_to_ray
+
+            cluster.enter_context(connected_to_ray(options.address))
+        prepared = prepare(options, listener.show)
+        options = prepared.options
+        if options.resume:
+            with Ownership(options.folder) as ownership:
+                resumed = resume_sweep(prepared, command)
+                listener.show(resumed.notes)
+                if resumed.is_over:
+                    return finish_ended_sweep(resumed.plan, listener, resumed.known)
+                training_inputs = prepare_training_inputs(prepared)
+                del prepared  # whose texts take more memory than their tokens
+                return run_and_finish(resumed.plan, training_inputs, listener, ownership, resumed.known)
+        need = describe_disk_need(options, prepared.inputs, prepared.encoders)
+        listener.show([describe_total(options, prepared.inputs), *need])
+        plan = create_sweep(prepared, command)
+        ownership = Ownership(options.folder)
+        try:
+            with ownership:
+                training_inputs = prepare_training_inputs(prepared)
+                del prepared  # as above
+                return run_and_finish(plan, training_inputs, listener, ownership)
+        except Exception:
+            driver = read_driver(options.folder)  # after its last writing
+            if driver is not None and driver.id == ownership.id:  # in a bucket another command may have taken the name
+                discard_unstarted(options.folder)
+            raise
 
 
-def prepare_training_inputs(
-    options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
-) -> TrainingInputs:
+def prepare_training_inputs(prepared: PreparedSweep) -> TrainingInputs:
     """Returns what trials are trained from; ValueError if it cannot be tokenised,
     or the cache of tokens cannot be written."""
-    with writing_to(str(options.cache_folder)):
-        return read_training_inputs(inputs.space, inputs.tables, encoders, inputs.data_folder, options.cache_folder)
+    inputs, cache = prepared.inputs, prepared.options.cache_folder
+    with writing_to(str(cache)):
+        return read_training_inputs(inputs.space, inputs.tables, prepared.encoders, inputs.data_folder, cache)
 
 
-def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listener, known: KnownTrials) -> Ending:
+def finish_ended_sweep(plan: SweepPlan, listener: Listener, known: KnownTrials) -> Ending:
     """Finishes a resumed sweep with nothing left to run, and completes what a kill at its very end prevented."""
     from sweeps.driver.ledger import open_ledger
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
     from sweeps.search.study import journal_path, open_study, save_journal
 
+    options = plan.options
     with TemporaryDirectory(prefix="sweep-") as scratch:
         journal = journal_path(options.folder, Path(scratch))
         study = open_study(journal, options.name, plan.space.metric)
@@ -155,7 +140,6 @@ def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
 
 
 def run_and_finish(
-    options: SweepOptions,
     plan: SweepPlan,
     inputs: TrainingInputs,
     listener: Listener,
@@ -163,7 +147,7 @@ def run_and_finish(
     known: KnownTrials | None = None,
 ) -> Ending:
     """Runs a sweep in its folder and finishes it."""
-    is_answered = False
+    options, is_answered = plan.options, False
 
     def answer() -> None:
         nonlocal is_answered

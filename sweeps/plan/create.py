@@ -2,7 +2,8 @@
 
 import contextlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,32 +31,28 @@ from results.records.trials import (
     TOKENIZERS_KEY,
     write_sweep,
 )
-from search_spaces.space import describe_space
-from sweeps.options import SweepOptions, SweepPlan, saved_options
-from sweeps.plan.inputs import SweepInputs, check_name_is_free, writing_to
-from sweeps.plan.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
+from search_spaces.space import SearchSpace, describe_space
+from search_spaces.space_json import SPACE_JSON
+from sweeps.options import SweepPlan, saved_options
+from sweeps.plan.inputs import SweepInputs
+from sweeps.plan.prepare import PreparedSweep, check_name_is_free
+from sweeps.plan.provenance import PACKAGES, describe_code, describe_git, describe_machine
+from sweeps.plan.space_changes import writing_to
 
 
-def create_sweep(
-    options: SweepOptions,
-    inputs: SweepInputs,
-    encoders: Mapping[str, PretrainedEncoder],
-    arguments: Sequence[str],
-) -> SweepPlan:
+def create_sweep(prepared: PreparedSweep, command: str) -> SweepPlan:
     """Makes the sweep's folder with `sweep.json` and the groups of dev rows.
 
     Where rows are held out `hold_out.json` names them; of a space that is not built in the folder has a copy.
 
-    `encoders` are by name, that of the base first; `arguments` are the command line as typed.
+    `command` is what started it, so that it can be typed again.
 
     Raises:
         ValueError: the storage cannot be written, or the name is taken.
     """
-    space, data_folder = inputs.space, inputs.data_folder
-    num_parameters = max(encoder.num_parameters for encoder in encoders.values())
+    options, inputs = prepared.options, prepared.inputs
     race = None if options.until_decided is None else RaceRecord()
-    fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
-    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
+    plan = replace(prepared.plan, race=race)
     with writing_to(options.storage):
         if not make_folder(options.folder):
             check_name_is_free(options)  # raises: another command has taken it since
@@ -64,9 +61,10 @@ def create_sweep(
                 rows = held_out_rows(inputs.held_out)
                 write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
             write_groups(options.folder, inputs.dev)
-            if inputs.space_source is not None:
-                write_bytes(open_folder(options.folder), SPACE_FILE, inputs.space_source)
-            write_sweep(options.folder, sweep_info(plan, inputs, fingerprints, arguments))
+            if inputs.kept_space is not None:
+                name = SPACE_JSON if isinstance(options.space, SearchSpace) else SPACE_FILE
+                write_bytes(open_folder(options.folder), name, inputs.kept_space)
+            write_sweep(options.folder, sweep_info(plan, inputs, prepared.encoders, command))
         except OSError:
             if local_path(options.folder) is not None:  # in a bucket another command may have taken the name
                 with contextlib.suppress(OSError):
@@ -92,20 +90,18 @@ def first_look(plan: SweepPlan) -> dict[str, int | None]:
 
 
 def sweep_info(
-    plan: SweepPlan, inputs: SweepInputs, encoders: Mapping[str, str], arguments: Sequence[str]
+    plan: SweepPlan, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder], command: str
 ) -> dict[str, Any]:
-    """Returns the content of `sweep.json`, without its schema version: everything that the results depend on.
-
-    `encoders` are the fingerprints by name, that of the base's encoder first.
-    """
+    """Returns the content of `sweep.json`, without its schema version: everything that the results depend on."""
     options, space = plan.options, plan.space
-    several = {ENCODERS_KEY: dict(encoders)} if len(encoders) > 1 else {}
+    fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
+    several = {ENCODERS_KEY: fingerprints} if len(encoders) > 1 else {}
     race = {} if plan.race is None else {RACE_KEY: race_to_json(plan.race.decisions)}
     return {
         **race,
         "name": options.name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command_line(arguments),
+        "command": command,
         "options": saved_options(options),
         "space": {**describe_space(space), "hash": space.content_hash},
         "base": space.base.to_tree(),
@@ -130,7 +126,7 @@ def sweep_info(
             CUT_ROWS_KEY: [vars(rows) for rows in inputs.cut_rows],
             DROPPED_ROWS_KEY: {name: vars(table.dropped) for name, table in inputs.train.items() if table.dropped},
         },
-        "encoder": {"name": space.base.encoder.name, "fingerprint": next(iter(encoders.values()))},
+        "encoder": {"name": space.base.encoder.name, "fingerprint": next(iter(fingerprints.values()))},
         **several,
         TOKENIZERS_KEY: {name: vars(record) for name, record in inputs.tokenizers.items()},
         "code": describe_code(),

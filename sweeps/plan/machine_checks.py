@@ -17,13 +17,16 @@ def check_machine(options: SweepOptions) -> None:
 
 
 def use_gpus(options: SweepOptions) -> SweepOptions:
-    """Returns the options where --gpus-per-worker is left out:
-    a GPU for each worker if there are as many, otherwise none.
+    """Returns the options with a number of GPUs, where they are to be found: one for each worker if there are as many,
+    otherwise none.
 
     Raises:
         ValueError: there is no cluster at the address.
     """
-    return replace(options, gpus_per_worker=1.0 if count_gpus(options.address) >= options.workers else 0.0)
+    if not options.finds_gpus:
+        return options
+    has_enough = count_gpus(options.address) >= options.workers
+    return replace(options, gpus_per_worker=1.0 if has_enough else 0.0, finds_gpus=False)
 
 
 def count_gpus(address: str | None) -> int:

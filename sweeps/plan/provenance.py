@@ -49,9 +49,9 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def command_line(arguments: Sequence[str]) -> str:
+def command_line(script: str, arguments: Sequence[str]) -> str:
     """Returns the command as it can be typed again in the project's folder."""
-    return shlex.join(["python", "sweeps/run.py", *arguments])
+    return shlex.join(["python", script, *arguments])
 
 
 def describe_code() -> dict[str, Any]:

@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from results.stats.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.stats.texts import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, encoder_names, grid_trials, search_domain
+from search_spaces.vary import typed, typed_value
 from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.options import SweepOptions
 from sweeps.plan.disk import describe_disk, disk_need, expected_best, measure_model, most_best
@@ -44,10 +46,11 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """Returns the question, data and encoder of a sweep, and where its files go."""
     space, names = inputs.space, encoder_names(inputs.space)
     rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.train_rows_of(space.base).items())
-    file = f"Space: {options.space}; --resume reads the copy in the sweep's folder"
+    place = options.space if isinstance(options.space, str) else "built in Python"
+    file = f"Space: {place}; --resume reads the copy in the sweep's folder"
     lines = [
         f"Sweep {options.name}: {space.question}",
-        *([] if inputs.space_source is None else [file]),
+        *([] if inputs.kept_space is None else [file]),
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder{'s' * (len(names) > 1)}: {', '.join(names)}",
         *wrapped(describe_base(options, space), output_width()),
@@ -69,10 +72,10 @@ def describe_base(options: SweepOptions, space: SearchSpace) -> list[str]:
         if isinstance(item, Choice) and own not in map(hashable, item.values):
             text += " (none of the values: differences are from the value with the best mean)"
             if own is not NO_VALUE and title in options.vary:
-                typed = f"[{','.join(map(value_text, own))}]" if isinstance(own, tuple) else value_text(own)
-                wider = f"--vary {title}={options.vary[title]},{typed}"
+                shown = typed_value(own)
+                wider = shlex.quote(f"{title}={typed(options.vary[title])},{shown}")
                 offers.append(
-                    f"{title} {typed} is not tried: nothing is compared with what you have. To add it: {wider}"
+                    f"{title} {shown} is not tried: nothing is compared with what you have. To add it: --vary {wider}"
                 )
         parts.append(text)
     return [f"Base configuration: {', '.join(parts)}", *offers]

@@ -1,14 +1,70 @@
-"""What must hold for every point of a space before a sweep starts: starting weights, rows, comparability."""
+"""What must hold before a sweep starts: keys of --set and --vary, starting weights, rows, comparability."""
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
+from mtlib.config.task_file import TASK_FILE
+from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey
 from mtlib.data.row_sources import HELD
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import expanded_path
-from search_spaces.space import SearchSpace, choice_values, grid_trials
+from search_spaces.domain import ALL_STAGES_PREFIX, expand_tasks
+from search_spaces.space import SearchSpace, changed_keys, choice_values, grid_trials, search_domain
 from sweeps.options import ENCODER_KEY, SweepOptions
+from sweeps.plan.inert_keys import check_keys_matter
+
+FLAG_OF_KEY = {
+    ENCODER_KEY: "--encoder",
+    "seed": "--seed",
+    "replicate": "--replicates",
+    "data.hold_out": "--hold-out",
+}
+"""Configuration keys that --set and --vary refuse, with the flag that sets each; --vary takes a list of encoders."""
+
+
+def check_changes(options: SweepOptions, base: TrialConfig, asked: SearchSpace | None) -> None:
+    """Raises ValueError if --set names a key that is searched, or --set or --vary one that has a flag of its own.
+
+    `asked` is the space of --space; its keys are not searched where --vary names others.
+    """
+    for flag, changes in (("--set", options.set), ("--vary", options.vary)):
+        for key, value in changes.items():
+            rule = f"{key} must be given by {FLAG_OF_KEY.get(key)}, not by {flag}"
+            is_list = (flag, key) == ("--vary", ENCODER_KEY)
+            require(key not in FLAG_OF_KEY or is_list, rule, f"{key}={value}")
+            rule = f"{flag} must leave the definitions of tasks to {TASK_FILE} in the data folder"
+            require(not f"{key}.".startswith("data.tasks."), rule, f"{key}={value}")
+    if options.vary or asked is None:
+        place, searched = "--vary", list(expand_tasks(options.vary, base.active_tasks))
+    else:
+        keys = asked.grid if options.search == "grid" else search_domain(asked)
+        place, searched = f"space '{asked.name}'", [dotted for key in keys for dotted in changed_keys(asked, key)]
+    rule = f"--set must leave alone what {place} searches ({', '.join(searched)})"
+    hint = "; 'stages.*.KEY=VALUE' sets a key in all stages of all trials" if "stages" in searched else ""
+    for key, value in expand_tasks(options.set, base.active_tasks).items():
+        is_hit = any(sets_searched(key, dotted) for dotted in searched)
+        require(not is_hit, rule, f"{key}={value}{hint if key.startswith('stages.') else ''}")
+
+
+def sets_searched(key: str, searched: str) -> bool:
+    """Returns whether a key of --set changes a key that is searched; `stages.*.KEY` is set within a whole list of
+    stages, but not within a single stage of it."""
+    if key.startswith(ALL_STAGES_PREFIX):
+        is_single_stage = searched.count(".") == 1 and searched.startswith("stages.")
+        return is_single_stage or fnmatchcase(searched, key)
+    return key == searched or key.startswith(f"{searched}.")
+
+
+def check_space(space: SearchSpace, options: SweepOptions) -> None:
+    """Raises ValueError if a point of the space that is searched cannot be run, or compared with the others."""
+    check_encoder_names(space)
+    check_starts(space)
+    check_held_out_share(space)
+    check_comparable(space, options)
+    if not options.resume:
+        check_keys_matter(space)
 
 
 def check_encoder_names(space: SearchSpace) -> None:

@@ -34,7 +34,7 @@ from results.predict import build_parser as build_predict_parser
 from search_spaces.domain import expand_stages, expand_tasks
 from search_spaces.presets import general
 from search_spaces.space import grid_trials, load_space, space_names
-from search_spaces.space_file import is_path, read_space_file
+from search_spaces.space_file import find_space, is_path
 from search_spaces.vary import vary
 from sweeps.cli.arguments import build_parser as build_run_parser
 
@@ -144,7 +144,7 @@ def test_space_on_the_page_is_one(tmp_path: Path) -> None:
     section = (DOCS / "searching.md").read_text().partition("## A question of your own")[2]
     (code, *_) = FENCE.findall(section)
     (tmp_path / "my_space.py").write_text(code)
-    space, _ = read_space_file(tmp_path / "my_space.py", TASKS)
+    space, _ = find_space(str(tmp_path / "my_space.py"), TASKS)
     assert len(grid_trials(space)) == 4
 
 

@@ -10,7 +10,7 @@ import pytest
 from mtlib.tasks import TASKS
 from search_spaces.presets import general
 from search_spaces.space import load_space, space_names
-from search_spaces.space_file import MODULE_NAME, find_space, read_space_file, resolve_name
+from search_spaces.space_file import MODULE_NAME, find_space, resolve_name
 from tests.one_line_error import one_line_error
 from tests.scripts import ROOT
 
@@ -51,21 +51,20 @@ def write(tmp_path: Path) -> Write:
 
 def test_space_is_read_from_a_file_with_its_content(write: Write) -> None:
     path = write(SPACE)
-    space, source = read_space_file(path, TASKS)
+    space, source = find_space(str(path), TASKS)
     assert (space.name, space.question) == ("mine", "How long should an input be?")
     assert dict(space.grid) == {"encoder.max_length": (32, 64)}
     assert source == path.read_bytes()
-    assert find_space(str(path), TASKS) == (space, source)
     assert MODULE_NAME not in sys.modules
 
 
 def test_a_function_of_the_file_gets_the_datas_tasks(write: Write) -> None:
     tasks = {name: TASKS[name] for name in ("sst", "sts")}
-    space, _ = read_space_file(write(MAKER), tasks)
+    space, _ = find_space(str(write(MAKER)), tasks)
     assert (space.name, space.base) == ("mine", general(tasks))
-    both, _ = read_space_file(write(SPACE + MAKER), tasks)
+    both, _ = find_space(str(write(SPACE + MAKER)), tasks)
     assert both == space
-    assert read_space_file(write(SPACE + MAKER), TASKS)[0] == read_space_file(write(SPACE), TASKS)[0]
+    assert find_space(str(write(SPACE + MAKER)), TASKS)[0] == find_space(str(write(SPACE)), TASKS)[0]
     assert MODULE_NAME not in sys.modules
 
 
@@ -97,7 +96,7 @@ def test_space_may_change_a_built_in_one_and_define_classes(write: Write) -> Non
         "    number: int = 1\n"
         "SPACE = dataclasses.replace(smart_lambda.SPACE, name='mine', grid={'smart.mode': (Mode.PAPER, 'random')})\n"
     )
-    space, _ = read_space_file(path, TASKS)
+    space, _ = find_space(str(path), TASKS)
     assert space.base == load_space("smart_lambda").base
     assert list(space.grid["smart.mode"]) == ["paper", "random"]
 
@@ -175,7 +174,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistake_in_a_file_is_one_line_with_the_place(mistake: str, write: Write) -> None:
     text, expected = MISTAKES[mistake]
-    message = one_line_error(read_space_file, write(text), TASKS)
+    message = one_line_error(find_space, str(write(text)), TASKS)
     assert re.search(expected, message), message
     assert MODULE_NAME not in sys.modules
 
@@ -200,12 +199,3 @@ def test_files_of_the_package_that_define_no_space_are_refused() -> None:
     assert "presets" not in space_names()
     message = one_line_error(find_space, resolve_name(str(ROOT / "search_spaces" / "presets.py")), TASKS)
     assert message.endswith("a function that returns one, got no SearchSpace")
-
-
-def test_a_file_that_is_asked_for_twice_is_run_once(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(SPACE + 'print("run")\n')
-    assert read_space_file(path, TASKS)[0] is read_space_file(path, TASKS)[0]
-    assert capsys.readouterr().out == "run\n"
-    write(SPACE + 'print("changed")\n')
-    read_space_file(path, TASKS)
-    assert capsys.readouterr().out == "changed\n"

@@ -7,14 +7,14 @@ from mtlib.tasks import TASKS
 from search_spaces.domain import Float, Int, Range
 from search_spaces.presets import general
 from search_spaces.space import grid_trials
-from search_spaces.vary import is_range, question_about, vary, with_further
+from search_spaces.vary import VariedValues, is_range, question_about, typed, values_of, vary, with_further
 from tests.one_line_error import one_line_error
 
 BASE = general(TASKS)
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "values"),
+    ("key", "given", "values"),
     [
         ("smart.weight", "0,0.45, 1", (0.0, 0.45, 1.0)),
         ("smart.mode", "paper,random", ("paper", "random")),
@@ -27,14 +27,28 @@ BASE = general(TASKS)
         ("tasks.*.batch_size", "8,16", (8, 16)),
         ("encoder.name", "a,owner/b, /c", ("a", "owner/b", "/c")),
         ("tasks.sst.prefix", ',"query: "', ("", "query: ")),
+        ("tasks.sst.prefix", '"a, b: ",c', ("a, b: ", "c")),
+        ("tasks.sst.prefix", '"say ""hi"", x",5" wide', ('say "hi", x', '5" wide')),
+        ("tasks.sst.prefix", ("a, b: ", "c", "[x", '"'), ("a, b: ", "c", "[x", '"')),
+        ("pals.tasks", (("sst",), ["sst", "qqp"], ()), (("sst",), ("sst", "qqp"), ())),
+        ("encoder.dropout", (None, 0.1), (None, 0.1)),
     ],
 )
-def test_values_of_a_list_are_read_as_the_key_is_typed(key: str, text: str, values: tuple[object, ...]) -> None:
+def test_values_of_a_list_are_read_as_the_key_is_typed(
+    key: str, given: VariedValues, values: tuple[object, ...]
+) -> None:
     base = BASE.override({"optimizer.layer_decay": 1})
-    space = vary(base, "overall", {key: text})
+    space = vary(base, "overall", {key: given})
     assert [trial[key] for trial in grid_trials(space)] == list(values)
     assert [type(trial[key]) for trial in grid_trials(space)] == list(map(type, values))
     assert not space.ranges
+
+
+@pytest.mark.parametrize(
+    "texts", [("a, b: ", "c"), ("[x", "y]"), ('"', '"'), ("", " "), ("[a]", "b"), ("1..2",), ('""', "a"), ("none", "5")]
+)
+def test_texts_are_typed_so_that_they_are_read_as_they_are(texts: tuple[str, ...]) -> None:
+    assert values_of(typed(texts)) == texts
 
 
 @pytest.mark.parametrize(
@@ -125,6 +139,12 @@ def test_further_values_follow_those_that_there_are(given: str, expected: str | 
 def test_values_in_brackets_and_quotes_stay_as_typed_when_others_are_added() -> None:
     assert with_further("[sst],[sst,qqp]", "[sst,qqp],[sst],[sts]") == "[sst],[sst,qqp],[sts]"
     assert with_further(',"query: "', '"query: ","a: ",') == ',"query: ","a: "'
+
+
+def test_further_values_may_come_from_python_or_follow_a_list_from_there() -> None:
+    assert with_further("1e-5,1e-4", (1e-4, 0.00001, 3e-4)) == "1e-5,1e-4,0.0003"
+    assert with_further(("a, b", None), 'none,c,"a, b"') == ("a, b", None, "c")
+    assert with_further(((1, 2),), "[1,2],[3]") == ((1, 2), "[3]")
 
 
 def test_points_of_a_grid_keep_their_numbers_when_values_are_added() -> None:

@@ -1,0 +1,171 @@
+"""What the options of a sweep change in the space that is asked for; `prepare` calls these in their order."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtlib.config.methods import Methods, methods_of_tree, read_methods
+from mtlib.config.schema import to_dict
+from mtlib.config.task_file import SPLITS, TASK_FILE
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import data_tasks
+from mtlib.demo.corpus import demo_folder
+from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
+from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.storage import expanded_path, open_folder, read_bytes
+from mtlib.tasks import Task, in_order
+from results.ensembles.methods import with_own
+from results.records.trials import SPACE_FILE
+from search_spaces.set_values import change_plans, expand_keys
+from search_spaces.space import SearchSpace, choice_values
+from search_spaces.space_file import SUFFIX, find_space, is_path, read_kept_space
+from search_spaces.space_json import SPACE_JSON
+from search_spaces.task_fit import trained_tasks, with_definitions
+from search_spaces.vary import values_of
+from sweeps.options import ENCODER_KEY, SweepOptions
+from sweeps.plan.differences import differences, listed
+
+SweepRecord = Mapping[str, Any]
+"""The content of `sweep.json`."""
+
+
+def find_methods(options: SweepOptions, begun: SweepRecord | None) -> Methods:
+    """Returns the methods that configurations may name; of a resumed sweep, those of the files as it began with."""
+    if begun is not None:
+        return methods_of_tree(begun["base"])
+    methods = read_methods(options.methods)
+    with_own(methods.files)  # a mistake in a selection method would show at the sweep's end only
+    return methods
+
+
+def read_asked_space(
+    options: SweepOptions, tasks: Mapping[str, Task], methods: Methods
+) -> tuple[SearchSpace | None, bytes | None]:
+    """Returns the space of --space for the data's tasks, and what is kept of it unless it is built in.
+
+    Of a resumed sweep it is the space that was kept. None without --space.
+    """
+    if options.space is None:
+        return None, None
+    if not options.resume or not isinstance(options.space, str) or not is_path(options.space):
+        return find_space(options.space, tasks, options.set, methods)
+    name = SPACE_FILE if options.space.endswith(SUFFIX) else SPACE_JSON
+    kept = read_bytes(open_folder(options.folder), name)
+    return read_kept_space(options.space, kept, tasks, options.set, methods), kept
+
+
+def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: SearchSpace | None) -> SweepOptions:
+    """Returns the options with an encoder for the base configuration, where encoders are searched: its own one if it is
+    among them, else the first; ValueError if one is given beside them.
+
+    `asked` is the space of --space.
+    """
+    if options.vary or asked is None:
+        names = values_of(options.vary.get(ENCODER_KEY, ()))
+    else:
+        names = choice_values(asked, ENCODER_KEY)
+    if not names:
+        return options
+    require(options.encoder is None, f"--encoder must be left out where {ENCODER_KEY} is searched", options.encoder)
+    return dataclasses.replace(options, encoder=base.encoder.name if base.encoder.name in names else names[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where a sweep's data and encoder come from."""
+
+    folder: Path
+    """Of the data."""
+    encoder: str
+    """Hub name or folder."""
+    notes: tuple[str, ...] = ()
+    """Notes on the demonstration's to print."""
+
+
+def find_sources(options: SweepOptions, base: TrialConfig, asked: SearchSpace | None) -> Sources:
+    """Returns where data and encoder come from; the demonstration's are written where they are used."""
+    if options.data is not None:
+        return Sources(folder=options.data, encoder=options.encoder or base.encoder.name)
+    with writing_to(options.storage):
+        corpus, tiny_encoder = demo_folder(options.cache_folder)
+    if options.encoder is None:
+        return Sources(folder=corpus, encoder=str(tiny_encoder), notes=(DEMO_NOTE,))
+    settings = "general" if asked is None else asked.name
+    note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{settings}'."
+    return Sources(folder=corpus, encoder=options.encoder, notes=(note,))
+
+
+@contextmanager
+def writing_to(place: str) -> Iterator[None]:
+    """Turns any error of writing to the storage, a folder or a URI, into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"--storage must be a place that can be written, got {place}: {first_line(error)}") from error
+
+
+def is_demonstration(options: SweepOptions) -> bool:
+    """Returns whether the demonstration's data and encoder are used."""
+    return options.data is None and options.encoder is None
+
+
+def change_base(base: TrialConfig, encoder: str, options: SweepOptions) -> TrialConfig:
+    """Returns a base configuration with the demonstration's overrides, encoder, seed, --hold-out and --set."""
+    base = base.override(demo_overrides(base)) if is_demonstration(options) else base
+    given = {"encoder.name": encoder, "seed": options.seed, "data.hold_out": options.hold_out}
+    base = base.override(given)
+    try:
+        base = base.override(expand_keys(options.set, base))
+    except ValueError as error:
+        raise ValueError(f"--set: {error}") from error
+    if base.encoder.start_from is not None:  # workers run in another folder than the command
+        base = base.override({"encoder.start_from": str(expanded_path(base.encoder.start_from).resolve())})
+    return base
+
+
+def short_grid(asked: SearchSpace, base: TrialConfig, options: SweepOptions) -> SearchSpace:
+    """Returns the space of --space around a changed base; the demonstration's whole plans of stages are short."""
+    has_grid = bool(asked.grid) or options.search != "grid"
+    require(has_grid, f"--search must be tpe or random for space '{asked.name}', which has no grid", options.search)
+    is_short = is_demonstration(options)
+    grid = change_plans(asked, lambda config: demo_stages(config.stages)) if is_short else asked.grid
+    return dataclasses.replace(asked, base=base, grid=grid)
+
+
+def as_begun(space: SearchSpace, begun: SweepRecord) -> SearchSpace:
+    """Returns a resumed sweep's space with the precision that it began with in place of `auto`."""
+    if space.base.precision != "auto":
+        return space
+    return dataclasses.replace(space, base=space.base.override({"precision": begun["base"]["precision"]}))
+
+
+def with_present_definitions(space: SearchSpace, folder: Path | None) -> SearchSpace:
+    """Returns a resumed sweep's space with the definitions that the data has now of the tasks that it trains.
+
+    These may have another title and other files, whose rows are compared. Other tasks stay as the sweep began with.
+
+    Raises:
+        ValueError: one line: the definitions cannot be read, or that of a task that is trained has changed or is gone.
+    """
+    begun, now = space.base.data.tasks, data_tasks(folder, space.base.methods.own_metrics)
+    trained = in_order(trained_tasks(space))
+    gone = [name for name in trained if name not in now]
+    require(not gone, f"{folder} must define the tasks that the sweep began with", f"no {', '.join(gone)}")
+    trees = ({name: comparable(tasks[name]) for name in trained} for tasks in (begun, now))
+    found = list(differences("tasks", *trees))
+    require(not found, f"the tasks must be defined as they were when the sweep began ({TASK_FILE})", listed(found))
+    return with_definitions(space, {**begun, **{name: now[name] for name in trained}})
+
+
+def comparable(task: Task) -> dict[str, Any]:
+    """Returns a task's definition as a tree, without its title and the paths of its files, which change no trial."""
+    tree: dict[str, Any] = to_dict(task)
+    del tree["title"]
+    if task.files is not None:
+        for split in SPLITS:
+            del tree["files"][split]
+        tree["files"]["dev_share"] = task.files.dev_share
+    return tree
