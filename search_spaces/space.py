@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import search_spaces
 from mtlib.config.schema import check_types, to_dict
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import require, require_name
+from search_spaces import questions
 from search_spaces.domain import (
     Choice,
     Condition,
@@ -35,9 +35,6 @@ NamedOverrides = Mapping[str, Mapping[str, Any]]
 """Named groups of overrides; each group is by dotted key."""
 Grid = Mapping[SearchKey, tuple[Any, ...] | NamedOverrides]
 """By searched key its values, in a list or by name."""
-
-NOT_QUESTIONS = ("domain", "space", "space_file", "space_json", "task_fit", "vary", "presets", "published")
-"""Files of this folder that define no search space."""
 
 NOT_DECIDING = ("question", "published")
 """Entries of `describe_space` that change no trial."""
@@ -111,21 +108,21 @@ class SearchSpace:
 
 
 def load_space(name: str) -> SearchSpace:
-    """Returns the space in `search_spaces/<name>.py`.
+    """Returns the space in `search_spaces/questions/<name>.py`.
 
     Raises:
         ValueError: no such file (the nearest names are listed), or it does not define `SPACE` under its own name.
     """
     require_name(name, space_names(), "search space")
-    space = getattr(importlib.import_module(f"search_spaces.{name}"), "SPACE", None)
+    space = getattr(importlib.import_module(f"search_spaces.questions.{name}"), "SPACE", None)
     if not isinstance(space, SearchSpace) or space.name != name:
-        raise ValueError(f"search_spaces/{name}.py must define SPACE, a SearchSpace named '{name}', got {space!r:.80}")
+        file = f"search_spaces/questions/{name}.py"
+        raise ValueError(f"{file} must define SPACE, a SearchSpace named '{name}', got {space!r:.80}")
     return space
 
 
 def space_names() -> list[str]:
-    modules = pkgutil.iter_modules(search_spaces.__path__)
-    return sorted(module.name for module in modules if module.name not in NOT_QUESTIONS)
+    return sorted(module.name for module in pkgutil.iter_modules(questions.__path__))
 
 
 def list_spaces() -> list[SearchSpace]:

@@ -49,7 +49,7 @@ def find_space(
     is_file_meant = asked not in space_names() and file.is_file()
     require(not is_file_meant, "--space must be a name or a path", f"'{asked}'; did you mean '{file}'?")
     space = load_space(asked)
-    make_space = getattr(importlib.import_module(f"search_spaces.{asked}"), MAKER, None)
+    make_space = getattr(importlib.import_module(f"search_spaces.questions.{asked}"), MAKER, None)
     return fit_space(space, make_space, tasks, changes, methods), None
 
 
@@ -72,7 +72,9 @@ def resolve_name(name: str) -> str:
     if not is_path(name):
         return name
     path = expanded_path(name).resolve()
-    is_built_in = path.parent == Path(__file__).resolve().parent and path.stem in space_names()
+    folder = Path(__file__).resolve().parent
+    # Questions once stood beside this file; a path that names one there still leads to it.
+    is_built_in = path.parent in (folder / "questions", folder) and path.stem in space_names()
     return path.stem if is_built_in else str(path)
 
 

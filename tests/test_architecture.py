@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
-from search_spaces.space import NOT_QUESTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,7 +29,7 @@ ROOMS = (
     ),
     "mtlib.data.__main__",
     *("mtlib.checkpoints", "mtlib.demo", "mtlib.loss", "mtlib.training", "mtlib.train"),
-    "search_spaces",
+    *("search_spaces", "search_spaces.questions"),
     *(
         "results.records",
         "results.stats",
@@ -55,7 +54,7 @@ files of an inner folder that is not listed belong to the outer one."""
 UNCOUNTED = ("__", ".", "conftest", "py.typed", "test___")
 """Beginnings of the names of entries that every folder may have."""
 MOST_ENTRIES = 15
-"""Files and folders in a folder without `__init__.py`; `search_spaces` and its tests have one file per question."""
+"""Files and folders in a folder without `__init__.py`; `questions` and its tests have one file per question."""
 
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc", "select", "statistics"}
@@ -79,6 +78,8 @@ WITHOUT_TORCH = (
     "results.table",
 )
 MAY_NAME_TASKS = ("mtlib.tasks", "mtlib.demo", "search_spaces")
+EXTENDS_ITS_PATH = "search_spaces"
+"""The one package whose `__init__.py` is not empty: questions are found by their short names too."""
 MAY_INHERIT_FROM = ("torch", "ray", "pyarrow")
 MAY_BE_TWICE = {
     "main": "every command has one",
@@ -199,7 +200,7 @@ def test_every_room_exists() -> None:
 @pytest.mark.parametrize("package", [*PACKAGES, *(f"tests/{package}" for package in PACKAGES)])
 def test_a_folder_has_few_entries(package: str) -> None:
     folders = {path.parent for path in (ROOT / package).rglob("*.py")} | {ROOT / package}
-    for folder in (folder for folder in folders if folder.name != "search_spaces"):
+    for folder in (folder for folder in folders if folder.name != "questions"):
         entries = {path.name for path in folder.iterdir() if not path.name.startswith(UNCOUNTED)}
         rule = f"at most {MOST_ENTRIES}: put what is new beside its siblings, or a part into a folder of its own"
         assert len(entries) <= MOST_ENTRIES, f"{folder} has {len(entries)} entries, {rule}: {sorted(entries)}"
@@ -292,7 +293,8 @@ def test_only_the_tasks_file_names_tasks() -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_folder_is_a_package_with_an_empty_init_file(package: str) -> None:
     for folder in {path.parent for path in (ROOT / package).rglob("*.py")}:
-        assert (folder / "__init__.py").read_bytes() == b""
+        is_empty = (folder / "__init__.py").read_bytes() == b""
+        assert is_empty or folder == ROOT / EXTENDS_ITS_PATH, folder
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -358,7 +360,7 @@ def test_names_and_docstrings_use_the_terms_of_the_field(package: str) -> None:
 
 def is_question(module: str) -> bool:
     """Whether a file is a search space: data that no other file imports."""
-    return module.startswith("search_spaces.") and module.split(".")[1] not in NOT_QUESTIONS
+    return room_of(module) == "search_spaces.questions"
 
 
 def defined_names(tree: ast.Module) -> Iterator[str]:

@@ -11,6 +11,14 @@ import pytest
 
 from tests.scripts import ROOT
 
+OWN_SPACE = """\
+import dataclasses
+from search_spaces import orders
+
+SPACE = dataclasses.replace(orders.SPACE, name="mine")
+"""
+"""A file of a user, which names a question without its folder."""
+
 
 def run(*words: object, **settings: object) -> str:
     """The output of a command that must succeed."""
@@ -46,6 +54,8 @@ def test_a_tag_becomes_a_wheel_that_runs_outside_the_repository(tagged: Path, tm
     assert "7 configurations" in run(
         environment / "bin/multitask-sweeps", "run", "--space", "smart_lambda", "--dry-run", **settings
     )
+    (tmp_path / "mine.py").write_text(OWN_SPACE)
+    assert "12 configurations" in run(python, "-m", "sweeps.run", "--space", "mine.py", "--dry-run", **settings)
     assert "[tasks.cola]" in run(python, "-m", "mtlib.data", "--glue", **settings)
 
 

@@ -18,7 +18,6 @@ from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Choice, Condition, Float, Int, SearchKey
 from search_spaces.published import PublishedRow, PublishedTable
 from search_spaces.space import (
-    NOT_QUESTIONS,
     SearchSpace,
     changed_keys,
     describe_space,
@@ -342,14 +341,14 @@ def test_an_unknown_space_is_refused_with_the_nearest() -> None:
 
 def test_every_space_is_listed_and_loads_under_its_own_name() -> None:
     spaces = list_spaces()
-    files = {path.stem for path in (ROOT / "search_spaces").glob("*.py")} - {"__init__", *NOT_QUESTIONS}
+    files = {path.stem for path in (ROOT / "search_spaces" / "questions").glob("*.py")} - {"__init__"}
     assert {space.name for space in spaces} == files
     assert all(load_space(space.name) == space for space in spaces)
 
 
 @pytest.mark.parametrize("name", [space.name for space in list_spaces()])
 def test_the_docstring_of_a_space_has_question_command_cost_expectation_and_answer(name: str) -> None:
-    docstring = str(importlib.import_module(f"search_spaces.{name}").__doc__)
+    docstring = str(importlib.import_module(f"search_spaces.questions.{name}").__doc__)
     assert docstring.splitlines()[0].endswith("?")
     assert f"python sweeps/run.py --space {name}" in docstring
     assert re.findall(r"^(\w+):", docstring, re.MULTILINE)[:4] == ["Command", "Cost", "Expected", "Answer"]

@@ -1,5 +1,6 @@
 """Search spaces from files: what is read, every mistake as one line, and what workers need of the file."""
 
+import dataclasses
 import re
 import sys
 from collections.abc import Callable
@@ -69,8 +70,10 @@ def test_a_function_of_the_file_gets_the_datas_tasks(write: Write) -> None:
 
 
 def test_built_in_space_is_found_by_its_name_or_by_the_path_of_its_file() -> None:
-    path = ROOT / "search_spaces" / "smart_lambda.py"
-    assert resolve_name(str(path)) == resolve_name("smart_lambda") == "smart_lambda"
+    path = ROOT / "search_spaces" / "questions" / "smart_lambda.py"
+    former = ROOT / "search_spaces" / "smart_lambda.py"
+    assert path.is_file()
+    assert {resolve_name(name) for name in (str(path), str(former), "smart_lambda")} == {"smart_lambda"}
     assert find_space("smart_lambda", TASKS) == (load_space("smart_lambda"), None)
 
 
@@ -88,7 +91,7 @@ def test_space_may_change_a_built_in_one_and_define_classes(write: Write) -> Non
         "from __future__ import annotations\n"
         "import dataclasses\n"
         "from enum import StrEnum\n"
-        "from search_spaces import smart_lambda\n"
+        "from search_spaces.questions import smart_lambda\n"
         "class Mode(StrEnum):\n"
         "    PAPER = 'paper'\n"
         "@dataclasses.dataclass\n"
@@ -99,6 +102,21 @@ def test_space_may_change_a_built_in_one_and_define_classes(write: Write) -> Non
     space, _ = find_space(str(path), TASKS)
     assert space.base == load_space("smart_lambda").base
     assert list(space.grid["smart.mode"]) == ["paper", "random"]
+
+
+@pytest.mark.parametrize(
+    ("line", "base"),
+    [
+        ("from search_spaces import smart_lambda", "smart_lambda.SPACE"),
+        ("from search_spaces.smart_lambda import SPACE", "SPACE"),
+        ("import search_spaces.smart_lambda", "search_spaces.smart_lambda.SPACE"),
+    ],
+)
+def test_a_file_may_import_a_question_by_its_short_name(line: str, base: str, write: Write) -> None:
+    """As files of users do, and the copies of them in folders of sweeps."""
+    path = write(f"import dataclasses\n{line}\nSPACE = dataclasses.replace({base}, name='mine')\n")
+    space, _ = find_space(resolve_name(str(path)), TASKS)
+    assert space == dataclasses.replace(load_space("smart_lambda"), name="mine")
 
 
 MISTAKES: dict[str, tuple[str, str]] = {

@@ -1,7 +1,7 @@
 """The grid of Triple Threat's table 9."""
 
-from search_spaces.loss_weights import SPACE
 from search_spaces.presets import triple_threat
+from search_spaces.questions.loss_weights import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 TABLE_9 = [(0.1, 1, 0.1), (0.1, 1, 0.2), (0.1, 2, 0.4), (0.1, 3, 0.6), (0.1, 1, 0.4)]

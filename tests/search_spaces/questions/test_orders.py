@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from search_spaces.orders import SPACE
 from search_spaces.presets import bert_and_beyond, triple_threat, tuning_up_bert
+from search_spaces.questions.orders import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 CONFIGS = {trial["order"]: config for trial, config in zip(grid_trials(SPACE), grid_configs(SPACE), strict=True)}

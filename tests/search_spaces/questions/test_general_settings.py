@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from search_spaces.general_settings import SPACE, make_space
 from search_spaces.presets import general
+from search_spaces.questions.general_settings import SPACE, make_space
 from search_spaces.space import grid_configs
 from tests.search_spaces.test_task_fit import GRADES, OWN, TONE
 

@@ -1,6 +1,6 @@
 """The losses of BERT and Beyond's figure 2."""
 
-from search_spaces.sentiment_losses import SPACE
+from search_spaces.questions.sentiment_losses import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 

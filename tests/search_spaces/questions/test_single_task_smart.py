@@ -3,7 +3,7 @@
 import dataclasses
 
 from search_spaces.presets import tuning_up_bert
-from search_spaces.single_task_smart import SPACE
+from search_spaces.questions.single_task_smart import SPACE
 from search_spaces.space import grid_configs
 
 CONFIGS = grid_configs(SPACE)

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from mtlib.tasks import TASKS
+from search_spaces.questions.surgery import SPACE, make_space
 from search_spaces.space import grid_configs, grid_trials
-from search_spaces.surgery import SPACE, make_space
 
 
 @pytest.mark.parametrize("tasks", [("sst", "qqp", "sts"), ("sst", "sts"), tuple(TASKS)])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from mtlib.data.load import find_row_sources
 from search_spaces.presets import tuning_up_bert
+from search_spaces.questions.synthetic_data import SPACE
 from search_spaces.space import grid_configs, grid_trials
-from search_spaces.synthetic_data import SPACE
 
 REAL, BOTH = grid_configs(SPACE)
 

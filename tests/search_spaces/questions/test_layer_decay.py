@@ -1,7 +1,7 @@
 """The grid of Triple Threat's table 10."""
 
-from search_spaces.layer_decay import SPACE
 from search_spaces.presets import triple_threat
+from search_spaces.questions.layer_decay import SPACE
 from search_spaces.space import grid_configs
 
 

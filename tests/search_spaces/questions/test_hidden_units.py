@@ -1,7 +1,7 @@
 """The grid of Triple Threat's tables 13 and 14."""
 
-from search_spaces.hidden_units import SPACE
 from search_spaces.presets import triple_threat
+from search_spaces.questions.hidden_units import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 

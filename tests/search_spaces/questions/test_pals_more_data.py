@@ -1,7 +1,7 @@
 """Models 3 to 6 of My PAL BERT's table 3."""
 
-from search_spaces.pals_more_data import SPACE
 from search_spaces.presets import my_pal_bert
+from search_spaces.questions.pals_more_data import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 CONFIGS = grid_configs(SPACE)

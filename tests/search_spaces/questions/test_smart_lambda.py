@@ -1,7 +1,7 @@
 """The grid of BERT and Beyond's table 6."""
 
 from search_spaces.presets import bert_and_beyond
-from search_spaces.smart_lambda import SPACE
+from search_spaces.questions.smart_lambda import SPACE
 from search_spaces.space import grid_trials
 
 

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from search_spaces.encodings import SPACE
 from search_spaces.presets import triple_threat
+from search_spaces.questions.encodings import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 CONFIGS = {trial["encoding"]: config for trial, config in zip(grid_trials(SPACE), grid_configs(SPACE), strict=True)}

@@ -1,7 +1,7 @@
 """The grid of BERT and Beyond's table 5."""
 
-from search_spaces.batch_sizes import SPACE
 from search_spaces.presets import bert_and_beyond
+from search_spaces.questions.batch_sizes import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from search_spaces.pair_encodings_alone import SPACE
 from search_spaces.presets import tuning_up_bert
+from search_spaces.questions.pair_encodings_alone import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 CONFIGS = {tuple(t.values()): config for t, config in zip(grid_trials(SPACE), grid_configs(SPACE), strict=True)}

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from search_spaces.baselines import SPACE
 from search_spaces.presets import bert_and_beyond
+from search_spaces.questions.baselines import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 CONFIGS = {trial["model"]: config for trial, config in zip(grid_trials(SPACE), grid_configs(SPACE), strict=True)}

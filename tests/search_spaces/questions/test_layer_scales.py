@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from search_spaces.layer_scales import SPACE
 from search_spaces.presets import triple_threat
+from search_spaces.questions.layer_scales import SPACE
 from search_spaces.space import grid_configs
 
 TABLE_5 = {

@@ -1,7 +1,7 @@
 """The grid of Triple Threat's table 5."""
 
-from search_spaces.layers_alone import SPACE
 from search_spaces.presets import triple_threat
+from search_spaces.questions.layers_alone import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 CONFIGS = grid_configs(SPACE)

@@ -1,8 +1,8 @@
 """The grid of Triple Threat's table 12."""
 
 from mtlib.tasks import TASKS
-from search_spaces.learning_rates import SPACE, make_space
 from search_spaces.presets import general, triple_threat
+from search_spaces.questions.learning_rates import SPACE, make_space
 from search_spaces.space import grid_configs
 
 RATES = [1e-6, 5e-6, 1e-5, 2e-5, 4e-5, 8e-5, 16e-5]

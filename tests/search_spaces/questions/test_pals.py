@@ -1,7 +1,7 @@
 """Models 0 to 3 of My PAL BERT's table 3."""
 
-from search_spaces.pals import SPACE
 from search_spaces.presets import my_pal_bert
+from search_spaces.questions.pals import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 CONFIGS = grid_configs(SPACE)

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from search_spaces.long_runs import SPACE
 from search_spaces.presets import BEST_LAYERS, triple_threat
+from search_spaces.questions.long_runs import SPACE
 from search_spaces.space import grid_configs, grid_trials
 
 CONFIGS = {t["configuration"]: config for t, config in zip(grid_trials(SPACE), grid_configs(SPACE), strict=True)}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds
-from search_spaces.joint import SPACE
+from search_spaces.questions.joint import SPACE
 from search_spaces.space import grid_trials, range_configs, search_domain, trial_config, trial_params
 
 
