@@ -38,10 +38,10 @@ def space_from_json(content: bytes) -> SearchSpace:
             question=tree["question"],
             metric=tree["metric"],
             base=TrialConfig.from_json(json.dumps(tree["base"])),
-            grid={key_of(title): as_tuples(values) for title, values in tree["grid"]},
-            ranges={key_of(title): range_of(item) for title, item in tree["ranges"]},
+            grid={searched_key(title): as_tuples(values) for title, values in tree["grid"]},
+            ranges={searched_key(title): range_of(item) for title, item in tree["ranges"]},
             conditions={
-                key_of(title): Condition(key=key_of(item["key"]), values=as_tuples(item["values"]))
+                searched_key(title): Condition(key=searched_key(item["key"]), values=as_tuples(item["values"]))
                 for title, item in tree["conditions"]
             },
             published=read_published({"space": tree}),
@@ -50,7 +50,7 @@ def space_from_json(content: bytes) -> SearchSpace:
         raise ValueError(f"a search space must be as it was written, got: {error!r}") from error
 
 
-def key_of(title: str) -> SearchKey:
+def searched_key(title: str) -> SearchKey:
     """Returns the searched key with a title, as `key_title` makes it."""
     parts = tuple(title.split(JOINED_BY))
     return parts if len(parts) > 1 else title

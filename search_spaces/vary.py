@@ -47,10 +47,10 @@ def vary(
     try:
         for key, given in varied.items():
             require(bool(given), f"{key} must have a value", "none")
-        found = {key: values_of(given) for key, given in varied.items()}
+        found = {key: varied_values(given) for key, given in varied.items()}
         firsts = {key: values[0] for key, values in found.items()}
         for key, given in varied.items():
-            values = tuple(read_varied(base, key, {**firsts, key: value}) for value in found[key])
+            values = tuple(value_in_base(base, key, {**firsts, key: value}) for value in found[key])
             if isinstance(given, str) and is_range(given):
                 ranges[key] = to_range(key, given, values)
             else:
@@ -83,7 +83,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def values_of(given: VariedValues) -> tuple[Any, ...]:
+def varied_values(given: VariedValues) -> tuple[Any, ...]:
     """Returns the values of a list, or both ends of a range.
 
     Of a list as typed, a value in brackets is a list itself. In quotes, blanks at its ends and commas count.
@@ -115,14 +115,14 @@ def typed_value(value: Any) -> str:
 
 def with_further(known: VariedValues, given: VariedValues) -> VariedValues | None:
     """Returns the values of a list, followed by the further ones of the list `given`; None if that lacks a value."""
-    old, new = ({comparable(value): value for value in values_of(one)} for one in (known, given))
+    old, new = ({comparable_value(value): value for value in varied_values(one)} for one in (known, given))
     if is_range(given) or not old.keys() <= new.keys():
         return None
     further = tuple(value for key, value in new.items() if key not in old)
     return ",".join([known, *map(typed_value, further)]) if isinstance(known, str) else (*known, *further)
 
 
-def comparable(value: Any) -> float | str:
+def comparable_value(value: Any) -> float | str:
     """Returns what equal values have in common: a number may have several spellings."""
     text = value if isinstance(value, str) else typed_value(value)
     return float(text) if is_number(text) else text
@@ -133,7 +133,7 @@ def unquoted(text: str) -> str:
     return QUOTED_VALUE.sub(r"\1", text)
 
 
-def read_varied(base: TrialConfig, key: str, values: Mapping[str, Any]) -> Any:
+def value_in_base(base: TrialConfig, key: str, values: Mapping[str, Any]) -> Any:
     """Returns the value that a key has in the base configuration after changes by dotted key."""
     first_key, *_ = expand_tasks({key: None}, base.active_tasks)
     return value_in(base.override(expand_tasks(values, base.active_tasks)), first_key)

@@ -51,8 +51,8 @@ def run_as_command() -> NoReturn:
     """Runs `main` and ends the process, as `sweeps.run` does where Ray was loaded."""
     collect_rarely()
     code = main()
-    if "sweeps.run" in sys.modules:
-        from sweeps.run import exit_process
+    if "sweeps.cli.start" in sys.modules:
+        from sweeps.cli.start import exit_process
 
         exit_process(code)
     sys.exit(code)

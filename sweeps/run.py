@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -32,7 +31,7 @@ from mtlib.tasks import Task
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import build_parser, given_options, read_settings
-from sweeps.cli.start import exit_code_of, print_only, start_sweep
+from sweeps.cli.start import exit_code_of, exit_process, print_only, run_given
 from sweeps.cluster.garbage_collection import collect_rarely
 from sweeps.options import ENCODER_KEY
 from sweeps.plan.given_options import check_data_folder
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return print_only(lambda: show_lines(space_lines(parsed)))
         if parsed.list_keys:
             return print_only(lambda: show_keys(parsed))
-        return start_sweep(given_options(parsed), command_line("sweeps/run.py", words))
+        return run_given(given_options(parsed), command_line("sweeps/run.py", words))
 
     return exit_code_of(run)
 
@@ -87,15 +86,6 @@ def show_keys(parsed: argparse.Namespace) -> None:
         base = find_space(resolve_name(parsed.space), tasks, changes, methods)[0].base
     encoder = {} if parsed.encoder is None else {ENCODER_KEY: read_encoder_name(parsed.encoder)}
     show_lines(key_lines(base.override({**encoder, **expand_keys(changes, base)}), output_width()))
-
-
-def exit_process(code: int) -> NoReturn:
-    """Ends the process; where Ray was loaded, as `end_process` does."""
-    if "sweeps.cluster.connection" in sys.modules:
-        from sweeps.cluster.connection import end_process
-
-        end_process(code)
-    sys.exit(code)
 
 
 if __name__ == "__main__":

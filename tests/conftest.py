@@ -162,3 +162,15 @@ def bucket(s3_address: str) -> str:
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A folder that does not exist yet, on a disk and in a bucket."""
     return str(tmp_path / "sweeps") if request.param == "disk" else str(request.getfixturevalue("bucket"))
+
+
+@pytest.fixture(scope="session")
+def trained_folder(
+    tmp_path_factory: pytest.TempPathFactory, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> Path:
+    """A sweep of trained trials with a selection for every task; must not be changed."""
+    from tests.results.inference.trained_sweep import select_pairs, train_sweep
+
+    folder = train_sweep(tmp_path_factory.mktemp("sweeps") / "mine", tiny_corpus, tiny_encoder)
+    select_pairs(folder)
+    return folder

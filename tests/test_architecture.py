@@ -46,7 +46,7 @@ ROOMS = (
     *("results.table", "results.report", "results.selector", "results.predict", "results.distil"),
     *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.lanes", "sweeps.tracking"),
     *("sweeps.search", "sweeps.plan"),
-    *("sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.push", "sweeps.export", "sweeps.run"),
+    *("sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.push", "sweeps.export", "sweeps.distil", "sweeps.run"),
     *("sweeps.status", "sweeps.__main__"),
 )
 """Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it. The

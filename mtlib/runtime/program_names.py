@@ -12,7 +12,7 @@ SCRIPTS = {
     "run": "sweeps/run.py",
     "select": "results/selector.py",
     "predict": "results/predict.py",
-    "distil": "results/distil.py",
+    "distil": "sweeps/distil.py",
     "table": "results/table.py",
     "report": "results/report.py",
     "export": "sweeps/export.py",

@@ -16,7 +16,7 @@ from mtlib.config.schema import hints_of, type_name, types_of, words_of
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.console import PrintedTable, fold, table_lines
 from results.stats.texts import value_text
-from sweeps.plan.space_checks import FLAG_OF_KEY
+from sweeps.plan.checks.space import FLAG_OF_KEY
 
 BOUND = r"(?:above|below|at least|at most) [\d.]*\d"
 BOUNDS = re.compile(rf"\b{BOUND}(?: and {BOUND})?|\b[\d.]*\d <=? \w+ <=? [\d.]*\d|\b\d[\d.]* (?:\(none\) )?to [\d.]*\d")

@@ -5,6 +5,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from mtlib.runtime.command_line import (
     INTERRUPTED,
@@ -18,12 +19,12 @@ from mtlib.runtime.console import output_width, show_lines, wrapped
 from sweeps.cli.arguments import SWEEP_FAILED
 from sweeps.cluster.ray_settings import stay_on_loopback
 from sweeps.options import SweepOptions
-from sweeps.plan.given_options import Given, read_options
+from sweeps.plan.given_options import GivenOptions, read_options
 
 # Imports are inside the functions: --help answers at once, --dry-run loads no Ray.
 
 
-def start_sweep(given: Given, command: str) -> int:
+def run_given(given: GivenOptions, command: str) -> int:
     """Runs or resumes a sweep with options as they are given, or prints its plan; returns the exit code.
 
     `command` is what the user typed.
@@ -86,3 +87,12 @@ def exit_code_of(run: Callable[[], int]) -> int:
     except Exception as error:
         print_method_error(error)
         return WRONG_USE
+
+
+def exit_process(code: int) -> NoReturn:
+    """Ends the process; where Ray was loaded, as `end_process` does."""
+    if "sweeps.cluster.connection" in sys.modules:
+        from sweeps.cluster.connection import end_process
+
+        end_process(code)
+    sys.exit(code)

@@ -25,10 +25,10 @@ from results.records.trials import read_sweep
 from search_spaces.space import space_names
 from search_spaces.space_file import resolve_name
 from search_spaces.space_json import as_tuples
-from search_spaces.vary import VariedValues, is_range, typed, values_of, with_further
+from search_spaces.vary import VariedValues, is_range, typed, varied_values, with_further
 from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions
 
-Given = Mapping[str, Any]
+GivenOptions = Mapping[str, Any]
 """Options by name, `resume` as the name, folder or URI of a sweep."""
 
 AUTO = "auto"
@@ -60,7 +60,7 @@ INSTEAD = {"dry_run": "python sweeps/status.py NAME shows what is left"}
 """What to do with a sweep that has begun in place of some other options."""
 
 
-def read_options(given: Given, default_address: str | None) -> SweepOptions:
+def read_options(given: GivenOptions, default_address: str | None) -> SweepOptions:
     """Returns the options of a sweep.
 
     Args:
@@ -84,7 +84,7 @@ def read_options(given: Given, default_address: str | None) -> SweepOptions:
             f"--space must name a search space, got none; known: {known}; or name a key and values by --vary"
         )
     if ENCODER_KEY in varied:  # workers, and later commands, run in other folders
-        names = tuple(read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in values_of(varied[ENCODER_KEY]))
+        names = tuple(read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in varied_values(varied[ENCODER_KEY]))
         varied[ENCODER_KEY] = typed(names) if isinstance(varied[ENCODER_KEY], str) else names
     has_range = any(map(is_range, varied.values()))
     gpus = given.get("gpus_per_worker")
@@ -105,7 +105,7 @@ def read_options(given: Given, default_address: str | None) -> SweepOptions:
     return SweepOptions(**made)
 
 
-def read_places(given: Given) -> dict[str, Any]:
+def read_places(given: GivenOptions) -> dict[str, Any]:
     """Returns space, data and encoder, as far as they are given, so that they are found from any folder."""
     found: dict[str, Any] = {}
     if isinstance(given.get("space"), str):
@@ -117,7 +117,7 @@ def read_places(given: Given) -> dict[str, Any]:
     return found
 
 
-def read_resumption(given: Given, storage: str) -> SweepOptions:
+def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
     """Returns the saved options of a resumed sweep, as the given ones change them; ValueError for one that may not."""
     for name in sorted(given):
         rule = f"{flag_of(name)} must be left out with --resume, which continues the sweep as it began"
@@ -192,7 +192,7 @@ def find_sweep_folder(name: str, storage: str) -> str:
     return folder
 
 
-def race_defaults(given: Given, search: str) -> dict[str, int]:
+def race_defaults(given: GivenOptions, search: str) -> dict[str, int]:
     """Options of a race that are not given."""
     most = {} if "replicates" in given else {"replicates": MOST_RACED}
     return most if search == "grid" or "replicate_best" in given else {**most, "replicate_best": BEST_RACED}

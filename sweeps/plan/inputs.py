@@ -14,7 +14,7 @@ from mtlib.runtime.checksum import hash_of
 from results.records.trials import TokenizerRecord
 from search_spaces.space import SearchSpace, grid_configs
 from sweeps.options import SweepOptions
-from sweeps.plan.space_checks import (
+from sweeps.plan.checks.space import (
     check_held_out_files,
 )
 

@@ -8,7 +8,7 @@ from mtlib.runtime.bf16 import has_bf16
 from mtlib.runtime.errors import first_line, require
 from search_spaces.space import changed_keys, search_domain
 from sweeps.options import SweepOptions
-from sweeps.plan.encoder_checks import check_encoders_fit
+from sweeps.plan.checks.encoder import check_encoders_fit
 from sweeps.plan.inputs import SweepInputs
 
 

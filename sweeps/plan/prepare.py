@@ -16,9 +16,10 @@ from search_spaces.space import SearchSpace, encoder_names, grid_trials
 from search_spaces.task_fit import chosen_tasks
 from search_spaces.vary import NAME, vary
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.plan.encoder_checks import describe_families
+from sweeps.plan.checks.encoder import describe_families
+from sweeps.plan.checks.machine import check_machine, describe_gpus, use_gpus
+from sweeps.plan.checks.space import check_changes, check_space
 from sweeps.plan.inputs import SweepInputs, read_inputs
-from sweeps.plan.machine_checks import check_machine, describe_gpus, use_gpus
 from sweeps.plan.packing import pack_gpus
 from sweeps.plan.precision import describe_precision, fit_encoders
 from sweeps.plan.report import describe_sweep
@@ -32,7 +33,6 @@ from sweeps.plan.space_changes import (
     with_present_definitions,
     with_searched_encoder,
 )
-from sweeps.plan.space_checks import check_changes, check_space
 from sweeps.plan.tokenizers import fit_tokenizers
 from sweeps.tracking.tracker import check_trackers
 
@@ -113,7 +113,7 @@ def prepare(options: SweepOptions, show: Show) -> PreparedSweep:
     show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
 
     # The encoders: their tokens, the precision in which a step runs, and how many trials share a GPU.
-    encoders = find_encoders(options, space, show)
+    encoders = load_encoders(options, space, show)
     inputs, encoders, token_lines = fit_tokenizers(options, inputs, encoders)
     inputs = fit_encoders(options, inputs, encoders)
     show([*token_lines, *describe_families(encoders.values()), *describe_precision(inputs)])
@@ -143,7 +143,7 @@ def check_name_is_free(options: SweepOptions) -> None:
     raise ValueError(f"{rule}, got {options.folder}{hint}")
 
 
-def find_encoders(options: SweepOptions, space: SearchSpace, show: Show) -> dict[str, PretrainedEncoder]:
+def load_encoders(options: SweepOptions, space: SearchSpace, show: Show) -> dict[str, PretrainedEncoder]:
     """Returns the encoders of a space by name; a dry run says where they are instead of fetching their weights."""
     names = encoder_names(space)
     if not options.dry_run:

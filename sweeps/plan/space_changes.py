@@ -24,7 +24,7 @@ from search_spaces.space import SearchSpace, choice_values
 from search_spaces.space_file import SUFFIX, find_space, is_path, read_kept_space
 from search_spaces.space_json import SPACE_JSON
 from search_spaces.task_fit import trained_tasks, with_definitions
-from search_spaces.vary import values_of
+from search_spaces.vary import varied_values
 from sweeps.options import ENCODER_KEY, SweepOptions
 from sweeps.plan.differences import differences, listed
 
@@ -64,7 +64,7 @@ def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: Searc
     `asked` is the space of --space.
     """
     if options.vary or asked is None:
-        names = values_of(options.vary.get(ENCODER_KEY, ()))
+        names = varied_values(options.vary.get(ENCODER_KEY, ()))
     else:
         names = choice_values(asked, ENCODER_KEY)
     if not names:

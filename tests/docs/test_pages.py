@@ -28,7 +28,6 @@ from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import parse_words
 from mtlib.tasks import TASKS
-from results.distil import build_parser as build_distil_parser
 from results.ensembles.methods import COMMAND_LINE_METHODS
 from results.predict import build_parser as build_predict_parser
 from search_spaces.domain import expand_stages, expand_tasks
@@ -37,6 +36,7 @@ from search_spaces.space import grid_trials, load_space, space_names
 from search_spaces.space_file import find_space, is_path
 from search_spaces.vary import vary
 from sweeps.cli.arguments import build_parser as build_run_parser
+from sweeps.distil import build_parser as build_distil_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -50,7 +50,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "results/report.py": report.build_parser,
     "results/selector.py": selector.build_parser,
     "results/predict.py": build_predict_parser,
-    "results/distil.py": build_distil_parser,
+    "sweeps/distil.py": build_distil_parser,
     "mtlib.data": data.build_parser,
     "mtlib.demo": demo.build_parser,
 }

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtlib.data.token_cache import Corpus
-from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, overall_score, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from mtlib.training.evaluation import Predictions, task_metrics
@@ -141,18 +139,6 @@ def sweep(tmp_path: Path) -> Path:
     from tests.results.selection.scored_sweep import build_sweep
 
     return build_sweep(tmp_path / "mine", 0.2, 3.0, 0.2)
-
-
-@pytest.fixture(scope="session")
-def trained_folder(
-    tmp_path_factory: pytest.TempPathFactory, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
-) -> Path:
-    """A sweep of trained trials with a selection for every task; must not be changed."""
-    from tests.results.inference.trained_sweep import select_pairs, train_sweep
-
-    folder = train_sweep(tmp_path_factory.mktemp("sweeps") / "mine", tiny_corpus, tiny_encoder)
-    select_pairs(folder)
-    return folder
 
 
 @pytest.fixture

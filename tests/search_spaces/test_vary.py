@@ -7,7 +7,7 @@ from mtlib.tasks import TASKS
 from search_spaces.domain import Float, Int, Range
 from search_spaces.presets import general
 from search_spaces.space import grid_trials
-from search_spaces.vary import VariedValues, is_range, question_about, typed, values_of, vary, with_further
+from search_spaces.vary import VariedValues, is_range, question_about, typed, varied_values, vary, with_further
 from tests.one_line_error import one_line_error
 
 BASE = general(TASKS)
@@ -48,7 +48,7 @@ def test_values_of_a_list_are_read_as_the_key_is_typed(
     "texts", [("a, b: ", "c"), ("[x", "y]"), ('"', '"'), ("", " "), ("[a]", "b"), ("1..2",), ('""', "a"), ("none", "5")]
 )
 def test_texts_are_typed_so_that_they_are_read_as_they_are(texts: tuple[str, ...]) -> None:
-    assert values_of(typed(texts)) == texts
+    assert varied_values(typed(texts)) == texts
 
 
 @pytest.mark.parametrize(

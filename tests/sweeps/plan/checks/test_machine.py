@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sweeps.plan.machine_checks import check_capacity, describe_gpus, use_gpus
+from sweeps.plan.checks.machine import check_capacity, describe_gpus, use_gpus
 from tests.sweeps.plan.conftest import Build
 
 

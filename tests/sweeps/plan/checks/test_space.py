@@ -9,7 +9,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD
 from search_spaces.space import SearchSpace
 from sweeps.options import SweepOptions
-from sweeps.plan.space_checks import (
+from sweeps.plan.checks.space import (
     check_comparable,
     check_held_out_files,
     check_held_out_share,

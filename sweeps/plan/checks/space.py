@@ -13,7 +13,7 @@ from mtlib.runtime.storage import expanded_path
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_tasks
 from search_spaces.space import SearchSpace, changed_keys, choice_values, grid_trials, search_domain
 from sweeps.options import ENCODER_KEY, SweepOptions
-from sweeps.plan.inert_keys import check_keys_matter
+from sweeps.plan.checks.inert_keys import check_keys_matter
 
 FLAG_OF_KEY = {
     ENCODER_KEY: "--encoder",

@@ -13,7 +13,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from sweeps.options import SweepOptions
-from sweeps.plan.encoder_checks import check_encoders_fit, check_points, describe_families
+from sweeps.plan.checks.encoder import check_encoders_fit, check_points, describe_families
 from sweeps.plan.inputs import SweepInputs
 from tests.architectures import ENCODERS, untrained
 

@@ -9,7 +9,7 @@ from mtlib.tasks import TASKS
 from search_spaces.domain import Choice, Condition, Float
 from search_spaces.presets import general
 from search_spaces.space import SearchSpace, list_spaces
-from sweeps.plan.inert_keys import check_keys_matter
+from sweeps.plan.checks.inert_keys import check_keys_matter
 
 RANK = {"adapter.rank": (4, 8)}
 EPSILON = {"smart.epsilon": Float(low=1e-6, high=1e-4, log=True)}
