@@ -33,11 +33,8 @@ from sweeps.driver.ledger import Ledger
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
 from tests.nasty_text import NASTY, NASTY_NAME, SHOWN, assert_shown, squeezed
-from tests.results.conftest import trained_folder
 from tests.results.inference.trained_sweep import member_of, selection_of
 from tests.results.page.recorded_sweep import SPACE, sweep_info, with_records, write_recorded_sweep
-
-__all__ = ["trained_folder"]  # the fixture
 
 Capture = pytest.CaptureFixture[str]
 WIDTHS = (40, 80, 120)

@@ -285,3 +285,13 @@ def test_the_page_of_the_configuration_has_every_key_as_it_is_now() -> None:
     """After a change of a field: `python docs/reference/generated_blocks.py`."""
     text = (DOCS / "reference" / "configuration.md").read_text()
     assert pages_hook().with_keys(text) == text
+
+
+def test_walk_to_a_trial_names_at_most_ten_functions_that_are_where_it_says() -> None:
+    section = (DOCS / "architecture.md").read_text().partition("## From a command to a trial")[2].partition("\n## ")[0]
+    steps = re.findall(r"^\| `([\w.]+)` \| `([\w/]+\.py)` \|", section, re.MULTILINE)
+    assert 0 < len(steps) <= 10
+    for name, file in steps:
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        found = {node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, kinds)}
+        assert set(name.split(".")) <= found, f"{name} in {file}"
