@@ -21,7 +21,7 @@ from results.ensembles.methods import with_own
 from results.records.trials import SPACE_FILE
 from search_spaces.set_values import change_plans, expand_keys
 from search_spaces.space import SearchSpace, choice_values
-from search_spaces.space_file import SUFFIX, find_space, is_path, read_kept_space
+from search_spaces.space_file import find_space, is_path, read_kept_space
 from search_spaces.space_json import SPACE_JSON
 from search_spaces.task_fit import trained_tasks, with_definitions
 from search_spaces.vary import varied_values
@@ -48,13 +48,14 @@ def read_asked_space(
 
     Of a resumed sweep it is the space that was kept. None without --space.
     """
-    if options.space is None:
+    asked = options.space
+    if asked is None:
         return None, None
-    if not options.resume or not isinstance(options.space, str) or not is_path(options.space):
-        return find_space(options.space, tasks, options.set, methods)
-    name = SPACE_FILE if options.space.endswith(SUFFIX) else SPACE_JSON
-    kept = read_bytes(open_folder(options.folder), name)
-    return read_kept_space(options.space, kept, tasks, options.set, methods), kept
+    is_kept = isinstance(asked, str) and (asked == SPACE_JSON or is_path(asked))
+    if not options.resume or not is_kept:
+        return find_space(asked, tasks, options.set, methods)
+    kept = read_bytes(open_folder(options.folder), SPACE_JSON if asked == SPACE_JSON else SPACE_FILE)
+    return read_kept_space(str(asked), kept, tasks, options.set, methods), kept
 
 
 def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: SearchSpace | None) -> SweepOptions:
