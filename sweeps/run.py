@@ -10,12 +10,10 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+if __name__ == "__main__":
 
     def say_interrupted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """Shows what ends the program as Python does, but for Ctrl-C while the imports below run: that is one line."""
@@ -40,6 +38,7 @@ from mtlib.runtime.command_line import (
     print_method_error,
 )
 from mtlib.runtime.console import output_width, show_lines, wrapped
+from mtlib.runtime.program_names import import_from_project
 from mtlib.tasks import Task
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
@@ -54,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     prepare_output()
     try:
+        import_from_project()
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
             return print_only(lambda: show_lines(space_lines(parsed)))

@@ -11,8 +11,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import SUCCESS
 from mtlib.runtime.console import COMMAND_INDENT, show_lines
 from mtlib.runtime.errors import require
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.runtime.storage import is_file, open_folder, split_location
-from results.records.files import PROJECT_FOLDER
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, UNFINISHED
 from search_spaces.space import SearchSpace, grid_configs
