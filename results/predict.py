@@ -13,17 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import IO, get_args
 
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
 from mtlib.data.file_readers import Format, MissingColumnError
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_note, write_data
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import expanded_path, is_uri, open_folder, split_location
 from mtlib.tasks import TASKS, Task
-from results.inference.bundle.manifest import BUNDLE_FILE, MAKE_BUNDLE_AGAIN, find_bundle, load_bundled, read_bundle
+from results.inference.bundle.manifest import BUNDLE_FILE, find_bundle, load_bundled, make_bundle_again, read_bundle
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.progress_bar import show_rows
@@ -43,41 +41,10 @@ from results.records.files import check_output, find_sweep, open_atomic
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 STANDARD_OUTPUT = "-"
-COMMAND, EXAMPLE_SWEEP = "python results/predict.py", "~/multitask-sweeps/NAME"
+EXAMPLE_SWEEP = "~/multitask-sweeps/NAME"
 NOT_FOR_BUNDLES = ("--input", "--output", "--format", "--columns", "--device")
 """Flags that must not be given with `--bundle`."""
 NO_PIPE = "inputs must be files where --output is a folder"
-
-EXAMPLES = f"""\
-examples:
-  a file of your own; a column `id` is kept, rows without one are numbered from 0
-    {COMMAND} {EXAMPLE_SWEEP} --task TASK --input reviews.csv --output predictions.csv
-  whose texts are in columns of other names; JSON lines in and out
-    {COMMAND} {EXAMPLE_SWEEP} --task TASK --input pairs.jsonl --columns question,other \\
-      --output predictions.jsonl
-  a text per line (or two with a tab between) through a pipe
-    echo "A fine film" | {COMMAND} {EXAMPLE_SWEEP} --task TASK --input -
-  several files; the folder gets a.csv, b.csv and so on
-    {COMMAND} {EXAMPLE_SWEEP} --task TASK --input a.csv b.jsonl --output predictions/
-  where the encoder that the sweep began with has moved
-    {COMMAND} {EXAMPLE_SWEEP} --task TASK --input reviews.csv --encoder DIR
-  a folder that predicts without the sweep: weights, tokenizers, a card (--task: of one task alone)
-    {COMMAND} {EXAMPLE_SWEEP} --bundle my-bundle
-    {COMMAND} my-bundle --task TASK --input reviews.csv --output predictions.csv
-
-tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in TASKS.values())}; others
-as in their tasks.toml
-
-input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, no quoting), .jsonl (an object
-per line), .txt (a text per line); UTF-8; or .parquet. It is read as it is predicted, so it may be larger than memory. A
-row with a blank text keeps its line, with an empty prediction.
-
-output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
-under another name until it is whole. What is there already is replaced with --overwrite only, an input never. With
-several inputs, and where it ends in /, --output is a folder, which gets a CSV file for each input.
-
-exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
-"""
 
 Write = Callable[[str], object]
 
@@ -113,8 +80,40 @@ def run_predict(arguments: Sequence[str] | None) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
+    predict = typed_command("predict")
     usage = "SELECTION --task TASK --input FILE ...|- [--output FILE|FOLDER|-] [more below]"
-    parser = new_parser(COMMAND, usage, "Predicts text with the ensemble that was selected for a task.", EXAMPLES)
+    description = "Predicts text with the ensemble that was selected for a task."
+    examples = f"""\
+examples:
+  a file of your own; a column `id` is kept, rows without one are numbered from 0
+    {predict} {EXAMPLE_SWEEP} --task TASK --input reviews.csv --output predictions.csv
+  whose texts are in columns of other names; JSON lines in and out
+    {predict} {EXAMPLE_SWEEP} --task TASK --input pairs.jsonl --columns question,other \\
+      --output predictions.jsonl
+  a text per line (or two with a tab between) through a pipe
+    echo "A fine film" | {predict} {EXAMPLE_SWEEP} --task TASK --input -
+  several files; the folder gets a.csv, b.csv and so on
+    {predict} {EXAMPLE_SWEEP} --task TASK --input a.csv b.jsonl --output predictions/
+  where the encoder that the sweep began with has moved
+    {predict} {EXAMPLE_SWEEP} --task TASK --input reviews.csv --encoder DIR
+  a folder that predicts without the sweep: weights, tokenizers, a card (--task: of one task alone)
+    {predict} {EXAMPLE_SWEEP} --bundle my-bundle
+    {predict} my-bundle --task TASK --input reviews.csv --output predictions.csv
+
+tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in TASKS.values())}; others
+as in their tasks.toml
+
+input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, no quoting), .jsonl (an object
+per line), .txt (a text per line); UTF-8; or .parquet. It is read as it is predicted, so it may be larger than memory. A
+row with a blank text keeps its line, with an empty prediction.
+
+output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
+under another name until it is whole. What is there already is replaced with --overwrite only, an input never. With
+several inputs, and where it ends in /, --output is a folder, which gets a CSV file for each input.
+
+exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
+"""
+    parser = new_parser(predict, usage, description, examples)
     add = parser.add_argument
     place = f"name or folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
     add("selection", nargs="?", metavar="SELECTION", help=place)
@@ -251,7 +250,8 @@ def make_bundle(options: argparse.Namespace) -> None:
     source = source_of(options, selection, home, "cpu")
     write_bundle(selection, home, source, folder, show_note, overwrite=options.overwrite)
     task = next(iter(selection.tasks))
-    show_note(f"{COMMAND} {shlex.quote(str(folder))} --task {task} --input FILE --output predictions.csv")
+    place = shlex.quote(str(folder))
+    show_note(f"{typed_command('predict')} {place} --task {task} --input FILE --output predictions.csv")
 
 
 def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str], Predictor]]:
@@ -260,7 +260,7 @@ def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str],
     folder = find_bundle(home)
     if folder is not None:
         bundle = read_bundle(folder)
-        selection = only_tasks(read_selection(folder, MAKE_BUNDLE_AGAIN), bundle.tasks)
+        selection = only_tasks(read_selection(folder, make_bundle_again()), bundle.tasks)
         return selection, lambda task: load_bundled(folder, bundle, task, options.device)
     selection = read_selection(home)
     source = source_of(options, selection, home, options.device)

@@ -7,32 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import absolute_location, expanded_path, is_uri, join_location
 from results.records.files import check_output, find_sweep
 
 if TYPE_CHECKING:
     from results.page.sections import PageInputs
     from results.sweep import Sweep
-
-EXAMPLES = """\
-examples:
-  the page of a sweep, ended or still running: SWEEP/report.html, which opens without a network
-    python results/report.py ~/multitask-sweeps/NAME
-  its figures as PNG and SVG for a paper, beside it in images/
-    python results/report.py ~/multitask-sweeps/NAME --images
-  with the texts of errors (reads the data again)
-    python results/report.py ~/multitask-sweeps/NAME --texts
-
-in a notebook, the same figures:
-  from results.table import load_sweep
-  load_sweep("~/multitask-sweeps/NAME").plot.effects("smart.weight")
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,9 +83,23 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep") -> "PageInputs":
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
+    report = typed_command("report")
     usage = "SWEEP [--output DIR] [--images] [--texts] [more below]"
     description = "Writes a page about a sweep: its answer, health, effects, training, predictions, ensembles."
-    parser = new_parser("python results/report.py", usage, description, EXAMPLES)
+    examples = f"""\
+examples:
+  the page of a sweep, ended or still running: SWEEP/report.html, which opens without a network
+    {report} ~/multitask-sweeps/NAME
+  its figures as PNG and SVG for a paper, beside it in images/
+    {report} ~/multitask-sweeps/NAME --images
+  with the texts of errors (reads the data again)
+    {report} ~/multitask-sweeps/NAME --texts
+
+in a notebook, the same figures:
+  from results.table import load_sweep
+  load_sweep("~/multitask-sweeps/NAME").plot.effects("smart.weight")
+"""
+    parser = new_parser(report, usage, description, examples)
     add = parser.add_argument
     add("sweep", metavar="SWEEP", nargs="?", help="name or folder of a sweep, or its URI")
     add("--output", metavar="DIR", help="folder of the page (default: SWEEP)")

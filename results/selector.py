@@ -7,9 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import (
     INTERRUPTED,
@@ -23,6 +20,7 @@ from mtlib.runtime.command_line import (
 from mtlib.runtime.console import fold, output_width, show_lines
 from mtlib.runtime.errors import require
 from mtlib.runtime.method_file import read_method_file
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import absolute_location, expanded_path, join_location
 from results.ensembles.methods import AUTOMATIC, method_lines
 from results.ensembles.selection_method import Settings
@@ -34,29 +32,6 @@ from results.selection.select_all import SelectionRequest, select_from
 
 FOR_MODELS = ("--data", "--encoder", "--device")
 """Flags of `--score-hold-out`, which loads models; the only ones that may be given with it."""
-
-EXAMPLES = f"""\
-examples:
-  per task the best selection method, its ensemble, and the expected score on new text
-    python results/selector.py ~/multitask-sweeps/NAME
-  from all trials of two sweeps over the same dev examples
-    python results/selector.py ~/multitask-sweeps/A ~/multitask-sweeps/B
-  at most five models for each task, added greedily
-    python results/selector.py ~/multitask-sweeps/NAME --method greedy --max-models 5
-  once, at the very end: the selection's scores on train rows that run.py --hold-out kept from all trials
-    python results/selector.py ~/multitask-sweeps/NAME --score-hold-out
-
-then predict text of your own:
-  python results/predict.py ~/multitask-sweeps/NAME --task TASK --input texts.csv --output predictions.csv
-
-No model is loaded to select: dev predictions of every epoch are in the sweep's folder. Members are epochs
-whose weights have been kept. selection.json is overwritten each time, with the requested tasks alone.
-
-methods:
-{method_lines()}
-
-exit codes: {SUCCESS} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,7 +79,7 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> list[
         base=options.base,
         files=[read_method_file(expanded_path(path)) for path in options.methods],
     )
-    command = shlex.join(["python", "results/selector.py", *words])
+    command = f"{typed_command('select')} {shlex.join(words)}"
     selection = select_from(request, command=command, on_progress=print_progress)
     width = output_width()
     lines = list(lost_tasks(options.home, selection))
@@ -142,11 +117,34 @@ def score_on_held_out(options: argparse.Namespace) -> list[str]:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
+    select, predict, run = map(typed_command, ("select", "predict", "run"))
+    examples = f"""\
+examples:
+  per task the best selection method, its ensemble, and the expected score on new text
+    {select} ~/multitask-sweeps/NAME
+  from all trials of two sweeps over the same dev examples
+    {select} ~/multitask-sweeps/A ~/multitask-sweeps/B
+  at most five models for each task, added greedily
+    {select} ~/multitask-sweeps/NAME --method greedy --max-models 5
+  once, at the very end: the selection's scores on train rows that {run} --hold-out kept from all trials
+    {select} ~/multitask-sweeps/NAME --score-hold-out
+
+then predict text of your own:
+  {predict} ~/multitask-sweeps/NAME --task TASK --input texts.csv --output predictions.csv
+
+No model is loaded to select: dev predictions of every epoch are in the sweep's folder. Members are epochs
+whose weights have been kept. selection.json is overwritten each time, with the requested tasks alone.
+
+methods:
+{method_lines()}
+
+exit codes: {SUCCESS} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
+"""
     parser = new_parser(
-        "python results/selector.py",
+        select,
         "SWEEP [SWEEP ...] [--task TASK] [--method METHOD] [more below]",
         "Chooses, per task, an ensemble of a sweep's trials by their dev scores, and estimates its score on new text.",
-        EXAMPLES,
+        examples,
     )
     add = parser.add_argument
     add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or its URI")
@@ -161,7 +159,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--base", metavar="TRIAL", help=words)
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
     add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own selection always is")
-    words = "score the selection on the rows that run.py --hold-out held out: once, at the end"
+    words = f"score the selection on the rows that {run} --hold-out held out: once, at the end"
     add("--score-hold-out", action="store_true", help=words)
     add("--data", metavar="DIR", help="data folder of the held-out rows (default: the sweep's own)")
     add("--encoder", metavar="NAME|DIR", help="pretrained encoder of the models that score, if it has moved")

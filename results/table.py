@@ -3,14 +3,11 @@
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped, write_data
 from mtlib.runtime.errors import require
+from mtlib.runtime.program_names import typed_command
 from results.answers.effects_table import render_effects
 from results.answers.next_commands import resume_command
 from results.answers.ranking_table import render_ranking
@@ -21,25 +18,6 @@ from results.records.expected_trials import describe_ended, status_counts
 from results.records.trials import STOPPED_BY, UNFINISHED
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
-
-EXAMPLES = """\
-examples:
-  python results/table.py ~/multitask-sweeps/NAME
-  python results/table.py ~/multitask-sweeps/NAME --csv > ranking.csv
-  python results/table.py s3://bucket/sweeps/NAME
-  the mean score at each searched value, and its difference from the base value
-    python results/table.py ~/multitask-sweeps/NAME --effects
-  differences from another value than the base configuration's
-    python results/table.py ~/multitask-sweeps/NAME --effects --base smart.weight=0.45
-  how many replicates would find a difference of .01
-    python results/table.py ~/multitask-sweeps/NAME --difference 0.01
-
-in Python:
-  from results.table import load_sweep
-  sweep = load_sweep("~/multitask-sweeps/NAME")
-  sweep.trials, sweep.curves, sweep.predictions(task, "dev")     # pandas data frames
-  sweep.ranking(), sweep.effects()                               # likewise
-"""
 
 
 def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
@@ -98,11 +76,30 @@ def run_table(arguments: Sequence[str] | None) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
+    table = typed_command("table")
     usage, description = (
         "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv]",
         "Prints the answer and ranking of a sweep, ended or running.",
     )
-    parser = new_parser("python results/table.py", usage, description, EXAMPLES)
+    examples = f"""\
+examples:
+  {table} ~/multitask-sweeps/NAME
+  {table} ~/multitask-sweeps/NAME --csv > ranking.csv
+  {table} s3://bucket/sweeps/NAME
+  the mean score at each searched value, and its difference from the base value
+    {table} ~/multitask-sweeps/NAME --effects
+  differences from another value than the base configuration's
+    {table} ~/multitask-sweeps/NAME --effects --base smart.weight=0.45
+  how many replicates would find a difference of .01
+    {table} ~/multitask-sweeps/NAME --difference 0.01
+
+in Python:
+  from results.table import load_sweep
+  sweep = load_sweep("~/multitask-sweeps/NAME")
+  sweep.trials, sweep.curves, sweep.predictions(task, "dev")     # pandas data frames
+  sweep.ranking(), sweep.effects()                               # likewise
+"""
+    parser = new_parser(table, usage, description, examples)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or its URI")
     effects_help = "print the mean score at each searched value, and its difference from the base value"
     parser.add_argument("--effects", action="store_true", help=effects_help)

@@ -8,19 +8,8 @@ from typing import NoReturn
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, print_error
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require_name
-from mtlib.runtime.program_names import CONSOLE_COMMAND, SCRIPTS, console_program
+from mtlib.runtime.program_names import COMMANDS, CONSOLE_SCRIPT, console_program
 from sweeps.cluster.garbage_collection import collect_rarely
-
-PURPOSES = {
-    "run": "train every configuration of a search space, and rank them",
-    "select": "choose an ensemble of trials for each task",
-    "predict": "predict new text with what was chosen",
-    "distil": "teach one model what the chosen ensembles know",
-    "table": "print the answer and the ranking of a sweep",
-    "report": "write a page about a sweep, or several: answers, figures, health",
-    "export": "write a trial's weights so that transformers loads them",
-    "status": "list the sweeps, running or ended, and what to type next",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,20 +19,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         show_lines(help_lines(), sys.stderr if name == "" else sys.stdout)
         return WRONG_USE if name == "" else SUCCESS
     try:
-        require_name(name, SCRIPTS, "command")
+        require_name(name, COMMANDS, "command")
     except ValueError as error:
         print_error(error)
         return WRONG_USE
+    script, _ = COMMANDS[name]
     # Loads no other command, so that each starts fast.
-    code: int = importlib.import_module(SCRIPTS[name].removesuffix(".py").replace("/", ".")).main(words)
+    code: int = importlib.import_module(script.removesuffix(".py").replace("/", ".")).main(words)
     return code
 
 
 def help_lines() -> list[str]:
     """Returns the commands and what they do."""
-    program = console_program() or CONSOLE_COMMAND
-    width = max(map(len, PURPOSES))
-    lines = (f"  {name:{width}}  {purpose}" for name, purpose in PURPOSES.items())
+    program = console_program() or CONSOLE_SCRIPT
+    width = max(map(len, COMMANDS))
+    lines = (f"  {name:{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items())
     return [f"usage: {program} COMMAND ... (COMMAND --help shows more)", "", "commands:", *lines]
 
 

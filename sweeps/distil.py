@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
 from mtlib.config.trial import TrialConfig
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import (
@@ -18,11 +15,11 @@ from mtlib.runtime.command_line import (
     WRONG_USE,
     new_parser,
     parse_words,
-    prepare_output,
     whole_number,
 )
 from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import (
     absolute_location,
     expanded_path,
@@ -53,29 +50,10 @@ from sweeps.plan.provenance import command_line
 
 DEFAULT_REPLICATES = 3
 
-EXAMPLES = f"""\
-examples:
-  teach one model what the ensembles of a sweep know (choose them first: python results/selector.py SWEEP)
-    python sweeps/distil.py ~/multitask-sweeps/NAME
-  by further text without labels, in files that results/predict.py reads; #COLUMN for columns of other names
-    python sweeps/distil.py ~/multitask-sweeps/NAME --unlabelled TASK=new.txt --unlabelled PAIRS=new.csv#left,right
-  a smaller student; flags after -- go to sweeps/run.py
-    python sweeps/distil.py ~/multitask-sweeps/NAME --student DIR -- --concurrent 2 --set distillation.temperature=2
-  once, at the very end: all of them on the rows that run.py --hold-out kept from all trials
-    python sweeps/distil.py ~/multitask-sweeps/NAME --score-hold-out
-
-The ensembles predict the train rows once; files in the sweep's folder `{TEACHERS_FOLDER}` keep what they say. Students
-are an ordinary sweep beside it, NAME-students: the best trial's configuration, taught by the ensembles alone, by these
-and the labels, and by the labels alone. The same command again goes on where it stopped, and shows the verdict.
-
-exit codes: {SUCCESS} done, {WRONG_USE} wrong use, {INTERRUPTED} interrupted, else that of sweeps/run.py
-"""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    prepare_output()
     return exit_code_of(lambda: run_distil(words))
 
 
@@ -147,8 +125,8 @@ def outcome_lines(request: "DistilRequest", words: Sequence[str]) -> list[str]:
     found = distillation_lines(
         home, request.selection, students, request.data, request.source, scores_held_out=request.scores_held_out
     )
-    export = f"python sweeps/export.py {shlex.quote(request.students)} best FOLDER"
-    score = shlex.join(["python", "sweeps/distil.py", "--score-hold-out", *words])
+    export = f"{typed_command('export')} {shlex.quote(request.students)} best FOLDER"
+    score = f"{typed_command('distil')} {shlex.join(['--score-hold-out', *words])}"
     has_held_out = request.config.data.hold_out > 0 and not request.scores_held_out
     once = ["  once, at the end: all three on the rows that were held out", f"    {score}"] if has_held_out else []
     return [*found, "Next:", *once, "  the best student as a folder that transformers loads", f"    {export}"]
@@ -188,7 +166,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
     selection = read_selection(home)
     config = best_config(place)
     missing = [task for task in config.active_tasks if task not in selection.tasks]
-    rule = "every task must have an ensemble (python results/selector.py SWEEP)"
+    rule = f"every task must have an ensemble ({typed_command('select')} SWEEP)"
     require(not missing, rule, f"none of {', '.join(missing)}")
     storage, name = split_location(place)
     return DistilRequest(
@@ -209,8 +187,27 @@ def read_request(words: Sequence[str]) -> DistilRequest:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
+    select, distil, predict, run = map(typed_command, ("select", "distil", "predict", "run"))
+    usage = f"SWEEP [more below] [-- FLAGS of {run}]"
     purpose = "Teaches one model what the ensembles of a sweep know, and says how good it is."
-    parser = new_parser("python sweeps/distil.py", "SWEEP [more below] [-- FLAGS of run.py]", purpose, EXAMPLES)
+    examples = f"""\
+examples:
+  teach one model what the ensembles of a sweep know (choose them first: {select} SWEEP)
+    {distil} ~/multitask-sweeps/NAME
+  by further text without labels, in files that {predict} reads; #COLUMN for columns of other names
+    {distil} ~/multitask-sweeps/NAME --unlabelled TASK=new.txt --unlabelled PAIRS=new.csv#left,right
+  a smaller student; flags after -- go to {run}
+    {distil} ~/multitask-sweeps/NAME --student DIR -- --concurrent 2 --set distillation.temperature=2
+  once, at the very end: all of them on the rows that {run} --hold-out kept from all trials
+    {distil} ~/multitask-sweeps/NAME --score-hold-out
+
+The ensembles predict the train rows once; files in the sweep's folder `{TEACHERS_FOLDER}` keep what they say. Students
+are an ordinary sweep beside it, NAME-students: the best trial's configuration, taught by the ensembles alone, by these
+and the labels, and by the labels alone. The same command again goes on where it stopped, and shows the verdict.
+
+exit codes: {SUCCESS} done, {WRONG_USE} wrong use, {INTERRUPTED} interrupted, else that of {run}
+"""
+    parser = new_parser(distil, usage, purpose, examples)
     add = parser.add_argument
     add("sweep", nargs="?", metavar="SWEEP", help="name or folder of a sweep whose ensembles have been selected")
     words = "texts without labels for a task, from which its ensemble teaches too; may be given several times"

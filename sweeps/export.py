@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
 from pyarrow.fs import SubTreeFileSystem
 
 from mtlib.config.trial import TrialConfig
@@ -18,6 +15,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import expanded_path, full_path, open_folder
 from results.inference.dev_texts import data_folder, read_dev_table
 from results.inference.int8 import MOST_SCORED_ROWS, calibration_arrays, int8_sentence, sample_rows
@@ -35,39 +33,6 @@ BEST_TRIAL = "best"
 """TRIAL for the trial with the highest dev score."""
 NAMES_SHOWN = 8
 """Trials with the nearest names that an error lists."""
-
-EXAMPLES = f"""\
-examples:
-  the best trial of a sweep, at its best epoch by the overall dev score
-    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine
-  one trial (column `trial` of load_sweep("...").trials), at its best epoch for one task
-    python sweeps/export.py ~/multitask-sweeps/NAME 0003-r0 ~/models/mine --best TASK
-  where the encoder that the sweep began with has moved
-    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --encoder DIR
-  for ONNX Runtime too, a file for each task, from tokens to logits, and one that names its labels
-    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --onnx
-  a quarter as large, with integers scaled by train texts; prints what each task's score on dev loses
-    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --int8
-  to a private model repository of the Hugging Face hub too
-    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --push-to-hub OWNER/NAME --private
-
-then, in Python, the encoder alone, or the whole model:
-  from transformers import AutoModel, AutoTokenizer
-  encoder, tokenizer = AutoModel.from_pretrained(FOLDER), AutoTokenizer.from_pretrained(FOLDER)
-  from mtlib.checkpoints.export import load_exported
-  exported = load_exported(FOLDER)     # exported.model, exported.config, exported.pretrained.tokenizer
-
-or start a further sweep from these weights:
-  python sweeps/run.py --space SPACE --set encoder.start_from=FOLDER
-
-FOLDER holds config.json, model.safetensors and the tokenizer's files (the encoder), tasks.safetensors (heads and all
-else), trial.json (the whole configuration) and README.md (how it was trained, dev scores, what it is not).
-
---push-to-hub needs an access token with permission to write, as huggingface_hub finds it: the variable HF_TOKEN, or
-what `hf auth login` has stored. All of FOLDER is uploaded; trial.json has the last part of each path.
-
-exit codes: {SUCCESS} written, {WRONG_USE} wrong use
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,11 +69,44 @@ def run_export(arguments: Sequence[str] | None) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
+    export, run = map(typed_command, ("export", "run"))
+    examples = f"""\
+examples:
+  the best trial of a sweep, at its best epoch by the overall dev score
+    {export} ~/multitask-sweeps/NAME best ~/models/mine
+  one trial (column `trial` of load_sweep("...").trials), at its best epoch for one task
+    {export} ~/multitask-sweeps/NAME 0003-r0 ~/models/mine --best TASK
+  where the encoder that the sweep began with has moved
+    {export} ~/multitask-sweeps/NAME best ~/models/mine --encoder DIR
+  for ONNX Runtime too, a file for each task, from tokens to logits, and one that names its labels
+    {export} ~/multitask-sweeps/NAME best ~/models/mine --onnx
+  a quarter as large, with integers scaled by train texts; prints what each task's score on dev loses
+    {export} ~/multitask-sweeps/NAME best ~/models/mine --int8
+  to a private model repository of the Hugging Face hub too
+    {export} ~/multitask-sweeps/NAME best ~/models/mine --push-to-hub OWNER/NAME --private
+
+then, in Python, the encoder alone, or the whole model:
+  from transformers import AutoModel, AutoTokenizer
+  encoder, tokenizer = AutoModel.from_pretrained(FOLDER), AutoTokenizer.from_pretrained(FOLDER)
+  from mtlib.checkpoints.export import load_exported
+  exported = load_exported(FOLDER)     # exported.model, exported.config, exported.pretrained.tokenizer
+
+or start a further sweep from these weights:
+  {run} --space SPACE --set encoder.start_from=FOLDER
+
+FOLDER holds config.json, model.safetensors and the tokenizer's files (the encoder), tasks.safetensors (heads and all
+else), trial.json (the whole configuration) and README.md (how it was trained, dev scores, what it is not).
+
+--push-to-hub needs an access token with permission to write, as huggingface_hub finds it: the variable HF_TOKEN, or
+what `hf auth login` has stored. All of FOLDER is uploaded; trial.json has the last part of each path.
+
+exit codes: {SUCCESS} written, {WRONG_USE} wrong use
+"""
     parser = new_parser(
-        "python sweeps/export.py",
+        export,
         f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--push-to-hub OWNER/NAME] [more below]",
         "Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
-        EXAMPLES,
+        examples,
     )
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or its URI")
     parser.add_argument("trial", nargs="?", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")

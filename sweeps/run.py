@@ -7,11 +7,9 @@ interrupted.
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+if __name__ == "__main__":
 
     def say_interrupted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """Shows what ends the program as Python does, but for Ctrl-C while the imports below run: that is one line."""
@@ -25,7 +23,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.config.methods import Methods, read_methods
 from mtlib.data.load import data_tasks
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import parse_words, prepare_output
+from mtlib.runtime.command_line import parse_words
 from mtlib.runtime.console import output_width, show_lines
 from mtlib.tasks import Task
 from search_spaces.space import grid_trials, list_spaces
@@ -41,7 +39,6 @@ from sweeps.plan.provenance import command_line
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line, that of this process if None, and returns the exit code; a user's mistake is one line."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    prepare_output()
 
     def run() -> int:
         parsed = parse_words(build_parser(), words)

@@ -5,15 +5,11 @@ import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-if not __package__:  # started as a script: imports begin at the project's folder, not at this one
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, duration, new_parser, parse_words, run_command
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, show_lines, table_lines
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.program_names import DEFAULT_STORAGE, typed_command
 from mtlib.runtime.storage import check_answer, exists
 from results.answers.ranking_table import broken_key
 from results.stats.texts import value_texts
@@ -23,22 +19,6 @@ from sweeps.plan.given_options import find_sweep_folder, read_storage
 
 UNLIMITED_WIDTH = 10_000
 """Columns where there is neither a terminal nor the variable COLUMNS."""
-
-EXAMPLES = f"""\
-examples:
-  every sweep of the default storage, the newest first: trials done, running and left, best score, what to type next
-    python sweeps/status.py
-  the sweeps of another storage
-    python sweeps/status.py --storage DIR
-  the trials of one sweep, by its name or folder
-    python sweeps/status.py NAME
-  likewise, drawn again every few seconds
-    watch -n 5 python sweeps/status.py NAME
-
-Only files are read, so it works beside a running sweep. A sweep that was killed counts as running for a minute.
-
-exit codes: {SUCCESS} listed, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +55,24 @@ def run_status(arguments: Sequence[str] | None) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
+    status = typed_command("status")
     usage, description = "[SWEEP] [--storage DIR]", "Lists the sweeps of a storage, or the trials of one."
-    parser = new_parser("python sweeps/status.py", usage, description, EXAMPLES)
+    examples = f"""\
+examples:
+  every sweep of the default storage, the newest first: trials done, running and left, best score, what to type next
+    {status}
+  the sweeps of another storage
+    {status} --storage DIR
+  the trials of one sweep, by its name or folder
+    {status} NAME
+  likewise, drawn again every few seconds
+    watch -n 5 {status} NAME
+
+Only files are read, so it works beside a running sweep. A sweep that was killed counts as running for a minute.
+
+exit codes: {SUCCESS} listed, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
+"""
+    parser = new_parser(status, usage, description, examples)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of a sweep (default: all sweeps)")
     storage_help = "folder of all sweeps (default: %(default)s)"
     parser.add_argument("--storage", metavar="DIR", default=DEFAULT_STORAGE, help=storage_help)

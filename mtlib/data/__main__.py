@@ -24,6 +24,7 @@ from mtlib.metrics.rare_classes import describe_rare_classes
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command, whole_number
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
+from mtlib.runtime.program_names import typed_command
 from mtlib.tasks import TASKS, Task
 
 MAX_LISTED_ROWS = 3
@@ -305,7 +306,7 @@ def next_steps(folder: Path, trained: Sequence[str], methods: Sequence[str], enc
     own = f" --methods {shlex.join(methods)}" if methods else ""
     yield "Next: see what a sweep over three learning rates would do (without --dry-run it starts):"
     yield (
-        f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder {shlex.quote(encoder)}{own}{tasks} "
+        f"{typed_command('run')} --data {shlex.quote(str(folder))} --encoder {shlex.quote(encoder)}{own}{tasks} "
         "--vary optimizer.learning_rate=3e-5,7e-5,2e-4 --dry-run"
     )
 

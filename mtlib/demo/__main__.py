@@ -13,6 +13,7 @@ from mtlib.demo.overrides import demo_overrides
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
+from mtlib.runtime.program_names import typed_command
 from mtlib.tasks import TASKS
 
 STAGGERED = (
@@ -74,7 +75,7 @@ def summary_lines(folder: Path) -> Iterator[str]:
     changes = " ".join(f"--set {key}={value}" for key, value in overrides.items())
     yield "Train on them with the settings that such an encoder needs:"
     data, encoder = (shlex.quote(str(folder / name)) for name in ("data", "encoder"))
-    yield f"python sweeps/run.py --space smart_lambda --data {data} --encoder {encoder} {changes}"
+    yield f"{typed_command('run')} --space smart_lambda --data {data} --encoder {encoder} {changes}"
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 
-from mtlib.runtime.console import show_lines, visible, visible_lines
+from mtlib.runtime.console import show_lines, visible_lines
 from mtlib.runtime.errors import TrainingDiverged, require, require_name, typed_line
 from mtlib.runtime.method_file import line_of_method
-from mtlib.runtime.program_names import as_typed
+from mtlib.runtime.program_names import import_from_project
 
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes of every command."""
@@ -20,9 +20,9 @@ SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
     """Returns a parser without arguments, for `parse_words`;
     `usage` follows `program`, and `epilog` is printed verbatim."""
-    text = visible_lines(as_typed(epilog))
+    text = visible_lines(epilog)
     return argparse.ArgumentParser(
-        prog=visible(as_typed(program)),
+        prog=program,
         usage=f"%(prog)s {usage}",
         description=description,
         epilog=text.replace("%", "%%") if "%(prog)" in text else text,  # argparse fills in the name only then
@@ -86,6 +86,7 @@ def run_command(command: Callable[[], object]) -> int:
     """Runs a command and returns its exit code; a user's mistake or a diverging run is one line on stderr."""
     prepare_output()
     try:
+        import_from_project()
         command()
     except BrokenPipeError:  # a reader such as `head` has enough
         discard_output()
@@ -122,7 +123,7 @@ def print_error(error: BaseException) -> None:
     """Prints an error's message on standard error, in one line, with the line of a user's own file where it arose."""
     place = line_of_method(error)
     message = str(error) if place is None else f"{place}: {typed_line(error)}"
-    show_lines([as_typed(f"error: {' '.join(message.split())}")], sys.stderr)
+    show_lines([f"error: {' '.join(message.split())}"], sys.stderr)
 
 
 def print_method_error(error: Exception) -> None:

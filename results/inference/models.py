@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import Location, is_file, open_folder
 from results.ensembles.candidates import describe_candidate
 from results.records.selection import SELECTION_FILE, Member, Selection, place_of
@@ -17,8 +18,6 @@ from results.records.weights import read_trial_weights
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
     from mtlib.model.multitask import MultiTaskModel
-
-SELECTOR = "python results/selector.py"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,7 +115,8 @@ def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> li
     for sweep in dict.fromkeys(member.sweep for member in members):
         require_name(sweep, source.places, "sweep of a selection")
         place = source.places[sweep]
-        rule = f"the sweep of a member must be at the path recorded in {SELECTION_FILE} (or run {SELECTOR} again)"
+        select = typed_command("select")
+        rule = f"the sweep of a member must be at the path recorded in {SELECTION_FILE} (or run {select} again)"
         require(is_file(open_folder(place), SWEEP_FILE), rule, f"no sweep at {place}")
         records[sweep] = {record.trial_id: record for record in read_trials(place)}
     read_config, found = cache(TrialConfig.from_json), []  # once for all epochs of a trial

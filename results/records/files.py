@@ -31,9 +31,6 @@ from mtlib.runtime.storage import (
 
 Declared = TypeVar("Declared")
 
-PROJECT_FOLDER = Path(__file__).resolve().parents[2]
-"""Folder of the four packages."""
-
 NEVER_REPEATED = ("id", "logits", "value")
 """Columns without dictionary encoding, which would make them larger and slower."""
 

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
 from results.records.files import read_dataclass, write_dataclass
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
-MAKE_AGAIN = "make it again with python results/selector.py"
-"""What to do about a selection of another version."""
 OWN_SWEEP = "."
 """What the file calls the sweep in whose folder it is; what is read has the present place of that folder."""
 
@@ -190,17 +189,18 @@ def rename_sweep(selection: Selection, before: str, after: str) -> Selection:
     )
 
 
-def read_selection(folder: Location, remedy: str = MAKE_AGAIN) -> Selection:
+def read_selection(folder: Location, remedy: str | None = None) -> Selection:
     """Reads `selection.json` from a sweep's folder; ValueError if it is missing, damaged or of another version.
 
     `remedy` is what to do about another version: a bundle has no sweep to select from.
     """
+    select = typed_command("select")
     try:
+        remedy = remedy or f"make it again with {select}"
         found: Selection = read_dataclass(open_folder(folder), SELECTION_FILE, Selection, remedy)
         return rename_sweep(found, OWN_SWEEP, place_of(folder))
     except (FileNotFoundError, NotADirectoryError) as error:
-        hint = "make one with python results/selector.py"
-        rule = f"{folder} must hold {SELECTION_FILE} ({hint}), got none"
+        rule = f"{folder} must hold {SELECTION_FILE} (make one with {select}), got none"
         is_sweep = is_file(open_folder(folder), SWEEP_FILE)
         raise ValueError(rule if is_sweep else f"{rule}: {why_no_sweep(folder)}") from error
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require
-from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.program_names import DEFAULT_STORAGE, typed_command
 from search_spaces.vary import unquoted
 from sweeps.options import BEST_RACED, DEFAULT_TRIALS, MOST_RACED, Scheduler, Search, SweepOptions
 from sweeps.plan.given_options import AUTO
@@ -18,61 +18,61 @@ EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4
 """Exit codes of this command alone."""
 
-EXAMPLES = f"""\
+
+def build_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line. An argument has its option's name and default;
+    `SweepOptions` checks ranges."""
+    run, table = map(typed_command, ("run", "table"))
+    usage = "--space NAME|FILE [--vary KEY=VALUES] [--data DIR] [--encoder NAME|DIR] [more below]"
+    description = "Trains every configuration of a search space and ranks them."
+    examples = f"""\
 examples:
   a whole sweep on any machine, nothing downloaded: a demonstration corpus and a tiny encoder
-    python sweeps/run.py --space smart_lambda
+    {run} --space smart_lambda
   what that would run: every configuration, its steps, disk and time; starts nothing
-    python sweeps/run.py --space smart_lambda --dry-run
+    {run} --space smart_lambda --dry-run
   your own data: tasks that DIR/tasks.toml defines (docs/tasks.md), or the files of CS224N or GLUE; on one GPU
     python -m mtlib.data DIR
-    python sweeps/run.py --space smart_lambda --data DIR --encoder bert-base-uncased --gpus-per-worker 1
+    {run} --space smart_lambda --data DIR --encoder bert-base-uncased --gpus-per-worker 1
   two workers per trial, at most three trials at a time
-    python sweeps/run.py --space smart_lambda --workers 2 --concurrent 3
+    {run} --space smart_lambda --workers 2 --concurrent 3
   a search instead of the grid: 30 configurations, poor ones stopped early
-    python sweeps/run.py --space smart_lambda --search tpe --trials 30 --scheduler asha
+    {run} --space smart_lambda --search tpe --trials 30 --scheduler asha
   a question of your own, in a file anywhere (see docs/searching.md); a copy is kept with the sweep
-    python sweeps/run.py --space my_space.py --data DIR
+    {run} --space my_space.py --data DIR
   a quick question without a file: a list of values, or a range; --space is left out for a general base
-    python sweeps/run.py --vary smart.weight=0,0.45,1 --data DIR
-    python sweeps/run.py --vary optimizer.learning_rate=1e-5..1e-4:log --vary smart.weight=0,1 --trials 30
+    {run} --vary smart.weight=0,0.45,1 --data DIR
+    {run} --vary optimizer.learning_rate=1e-5..1e-4:log --vary smart.weight=0,1 --trials 30
   which encoder: hub names or folders, each read with its own tokenizer
-    python sweeps/run.py --vary encoder.name=bert-base-uncased,roberta-base,answerdotai/ModernBERT-base --data DIR
+    {run} --vary encoder.name=bert-base-uncased,roberta-base,answerdotai/ModernBERT-base --data DIR
   another value of any setting, in every trial
-    python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
+    {run} --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
   a tenth of train held out from all trials, for an unbiased score of the selected ensemble
-    python sweeps/run.py --space smart_lambda --hold-out 0.1
+    {run} --space smart_lambda --hold-out 0.1
   after Ctrl-C, a crash or a power cut: finished trials stay, the rest continues from its last saved state
-    python sweeps/run.py --resume NAME
+    {run} --resume NAME
   two hours today, the rest another day
-    python sweeps/run.py --space smart_lambda --max-hours 2
-    python sweeps/run.py --resume NAME --max-hours 2
+    {run} --space smart_lambda --max-hours 2
+    {run} --resume NAME --max-hours 2
   in a bucket; the rest on any other machine, with data and encoder from where they are there
-    python sweeps/run.py --space smart_lambda --storage s3://bucket/sweeps
-    python sweeps/run.py --resume s3://bucket/sweeps/NAME --data DIR --encoder DIR
+    {run} --space smart_lambda --storage s3://bucket/sweeps
+    {run} --resume s3://bucket/sweeps/NAME --data DIR --encoder DIR
   more replicates of a sweep that has finished
-    python sweeps/run.py --resume NAME --replicates 3
+    {run} --resume NAME --replicates 3
   each configuration once, then the 8 best twice more
-    python sweeps/run.py --space joint --search tpe --trials 60 --replicates 3 --replicate-best 8
+    {run} --space joint --search tpe --trials 60 --replicates 3 --replicate-best 8
   on a Ray cluster: from a machine of it, or from outside
-    python sweeps/run.py --space smart_lambda --address auto
+    {run} --space smart_lambda --address auto
     ray job submit --address http://HEAD:8265 --working-dir . -- python sweeps/run.py --space smart_lambda
 
 files: {DEFAULT_STORAGE}/NAME holds the sweep; print its ranking again with
-    python results/table.py {DEFAULT_STORAGE}/NAME
+    {table} {DEFAULT_STORAGE}/NAME
 
 exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {WRONG_USE} wrong use, \
 {SOME_FAILED} some trials failed,
   {LIMIT_REACHED} a limit was reached, {INTERRUPTED} interrupted
 """
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line. An argument has its option's name and default;
-    `SweepOptions` checks ranges."""
-    usage = "--space NAME|FILE [--vary KEY=VALUES] [--data DIR] [--encoder NAME|DIR] [more below]"
-    description = "Trains every configuration of a search space and ranks them."
-    parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
+    parser = new_parser(run, usage, description, examples)
     add_question(parser.add_argument_group("question"))
     add_search(parser.add_argument_group("search"))
     add_place(parser.add_argument_group("resources and storage"))

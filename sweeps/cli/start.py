@@ -12,10 +12,12 @@ from mtlib.runtime.command_line import (
     SUCCESS,
     WRONG_USE,
     discard_output,
+    prepare_output,
     print_error,
     print_method_error,
 )
 from mtlib.runtime.console import output_width, show_lines, wrapped
+from mtlib.runtime.program_names import import_from_project
 from sweeps.cli.arguments import SWEEP_FAILED
 from sweeps.cluster.ray_settings import stay_on_loopback
 from sweeps.options import SweepOptions
@@ -66,7 +68,9 @@ def print_only(print_all: Callable[[], None]) -> int:
 
 def exit_code_of(run: Callable[[], int]) -> int:
     """Returns the exit code of a command that may run a sweep; what went wrong is one line on standard error."""
+    prepare_output()
     try:
+        import_from_project()
         return run()
     except ValueError as error:
         print_error(error)

@@ -8,8 +8,9 @@ from itertools import chain
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import is_file, open_folder
-from results.answers.next_commands import program, resume_command
+from results.answers.next_commands import resume_command
 from results.records.selection import write_selection
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED, TrialRecord
@@ -158,9 +159,9 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     selects = "chooses an ensemble for each task from what has finished" if is_short else all_methods
     commands = [
         *([("what has failed, once more", f"{resume} --retry-failed")] if outcome.failures else []),
-        ("this ranking again; --csv for all digits", f"{program('results', 'table')} {folder}"),
-        (selects, f"{program('results', 'selector')} {folder}"),
-        (report, f"{program('results', 'report')} {folder}"),
+        ("this ranking again; --csv for all digits", f"{typed_command('table')} {folder}"),
+        (selects, f"{typed_command('select')} {folder}"),
+        (report, f"{typed_command('report')} {folder}"),
     ]
     return [
         f"Files: {options.folder}",

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import join_location, split_location
 from mtlib.tasks import Task, in_order, title_of, value_of
-from results.answers.next_commands import program, resume_command
+from results.answers.next_commands import resume_command
 from results.records.driver_file import Progress, TrialProgress, clock_text, read_driver
 from results.records.expected_trials import status_counts
 from results.records.tables import read_trials
@@ -99,12 +100,12 @@ class SweepState:
         """What to type next: to look at it, resume it, or see its ranking."""
         folder = shlex.quote(str(self.folder))
         if self.is_running:
-            return f"{program('sweeps', 'status')} {folder}"
+            return f"{typed_command('status')} {folder}"
         if not self.is_over:
             return resume_command(self.folder)
         if self.num_failed:
             return f"{resume_command(self.folder)} --retry-failed"
-        return f"{program('results', 'table')} {folder}"
+        return f"{typed_command('table')} {folder}"
 
     @property
     def seconds_left(self) -> float | None:

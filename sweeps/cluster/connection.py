@@ -19,7 +19,7 @@ import psutil
 import ray
 
 from mtlib.runtime.errors import first_line, require
-from results.records.files import PROJECT_FOLDER
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.cluster.background_run import is_inside_ray
 from sweeps.cluster.garbage_collection import collect_rarely
 from sweeps.cluster.ray_settings import WORKER_VARIABLES

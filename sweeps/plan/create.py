@@ -10,6 +10,7 @@ from typing import Any
 from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.runtime.storage import (
     delete_folder,
     list_files,
@@ -20,7 +21,6 @@ from mtlib.runtime.storage import (
     write_bytes,
 )
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
-from results.records.files import PROJECT_FOLDER
 from results.records.race import RACE_KEY, RaceRecord, race_to_json
 from results.records.trials import (
     CUT_ROWS_KEY,

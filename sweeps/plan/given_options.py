@@ -11,7 +11,7 @@ from typing import Any
 from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.errors import require
-from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.program_names import DEFAULT_STORAGE, typed_command
 from mtlib.runtime.storage import (
     absolute_location,
     check_answer,
@@ -55,9 +55,6 @@ CHANGEABLE_OPTIONS = (
 )
 """Options, besides the storage and the address, that a resume may change; data and encoder only by their place, the
 grid of `vary` only by further values."""
-
-INSTEAD = {"dry_run": "python sweeps/status.py NAME shows what is left"}
-"""What to do with a sweep that has begun in place of some other options."""
 
 
 def read_options(given: GivenOptions, default_address: str | None) -> SweepOptions:
@@ -121,7 +118,7 @@ def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
     """Returns the saved options of a resumed sweep, as the given ones change them; ValueError for one that may not."""
     for name in sorted(given):
         rule = f"{flag_of(name)} must be left out with --resume, which continues the sweep as it began"
-        rule += f" ({INSTEAD[name]})" if name in INSTEAD else ""
+        rule += f" ({typed_command('status')} NAME shows what is left)" if name == "dry_run" else ""
         allowed = (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
         require(name in allowed, rule, flag_of(name) if isinstance(given[name], bool) else given[name])
     changes = {name: value for name, value in given.items() if name in CHANGEABLE_OPTIONS}

@@ -12,8 +12,8 @@ from typing import Any
 
 from mtlib.checkpoints.published import published
 from mtlib.runtime.checksum import hash_of
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.tasks import Task, value_of
-from results.records.files import PROJECT_FOLDER
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep, sweep_encoders
 from sweeps.lanes.channel import Event
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep, curve_values

@@ -17,6 +17,7 @@ from mtlib.config.task_file import MAX_TASKS, TASK_FILE, TaskEntry, tasks_of_tre
 from mtlib.data.__main__ import config_of, main
 from mtlib.data.load import read_data
 from mtlib.demo.corpus import demo_folder
+from mtlib.runtime.program_names import typed_command
 from tests.docs.made_up_tasks import write_tables
 from tests.scripts import ROOT
 
@@ -47,7 +48,8 @@ def test_the_command_prints_what_the_page_shows(mine: Path, capsys: pytest.Captu
     commands = [text for kind, text in BLOCKS if kind == "bash"]
     assert commands[0] == "python -m mtlib.data mine\n"
     assert main([mine.name]) == 0
-    shown = re.sub(r"(always .*: [^,]*),.*", r"\1", capsys.readouterr().out)  # metrics besides the task's may be more
+    printed = capsys.readouterr().out.replace(typed_command("run"), "python sweeps/run.py")
+    shown = re.sub(r"(always .*: [^,]*),.*", r"\1", printed)  # metrics besides the task's may be more
     assert shown in [re.sub(r"(always .*: [^,]*),.*", r"\1", text) for _, text in BLOCKS]
 
 

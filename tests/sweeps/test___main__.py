@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from mtlib.runtime.program_names import SCRIPTS
-from sweeps.__main__ import PURPOSES, main
+from mtlib.runtime.program_names import COMMANDS
+from sweeps.__main__ import main
 from tests.scripts import ROOT, run_process
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert list(PURPOSES) == list(SCRIPTS)
-    assert all(f"\n  {name} " in text for name in SCRIPTS)
+    assert all(f"\n  {name} " in text for name in COMMANDS)
     assert text.startswith("usage: multitask-sweeps COMMAND")
 
 
@@ -32,7 +31,7 @@ def test_wrong_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_each_command_has_the_name_that_was_typed(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
 from results.inference.models import LoadedModel, without_emulation
@@ -14,8 +15,6 @@ from results.records.selection import BundledMember
 
 BUNDLE_FILE = "bundle.json"
 CARD_FILE, NEEDS_FILE = "README.md", "requirements.txt"
-MAKE_BUNDLE_AGAIN = f"make it again with python results/predict.py SWEEP --bundle, or install its {NEEDS_FILE}"
-"""What to do about a bundle of another version."""
 PACKAGE = "multitask-sweeps"
 """The package that predicts with a bundle."""
 MODELS_FOLDER = "models"
@@ -59,7 +58,12 @@ def find_bundle(home: Location) -> Path | None:
 
 def read_bundle(folder: Path) -> Bundle:
     """Reads `bundle.json`; ValueError if it is damaged or of another version."""
-    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle, MAKE_BUNDLE_AGAIN)
+    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle, make_bundle_again())
+
+
+def make_bundle_again() -> str:
+    """Returns what to do about a bundle of another version."""
+    return f"make it again with {typed_command('predict')} SWEEP --bundle, or install its {NEEDS_FILE}"
 
 
 def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:

@@ -11,7 +11,6 @@ from mtlib.config.schema import set_in_tree, to_dict
 from mtlib.runtime.storage import join_location, open_folder
 from results.records.files import read_json
 from results.records.selection import (
-    MAKE_AGAIN,
     OWN_SWEEP,
     SELECTION_FILE,
     HeldOutScores,
@@ -130,8 +129,8 @@ def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
     ("text", "line"),
     [
         ('{"version": 2', "truncated or damaged: "),
-        ('{"version": 4, "field_of_the_future": []}', f"version must be 3 ({MAKE_AGAIN}), got 4"),
-        ("{}", f"version must be 3 ({MAKE_AGAIN}), got none"),
+        ('{"version": 4, "new": []}', "version must be 3 (make it again with python results/selector.py), got 4"),
+        ("{}", "version must be 3 (make it again with python results/selector.py), got none"),
     ],
 )
 def test_damaged_file_or_another_version_is_named(text: str, line: str, tmp_path: Path) -> None:

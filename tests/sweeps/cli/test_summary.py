@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from results.ensembles.selection_method import Settings
 from results.records.epochs import write_epoch
-from results.records.files import PROJECT_FOLDER
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.selection.select_all import SelectionRequest
@@ -114,7 +114,7 @@ def test_deleted_working_folder_is_ignored(
     assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
     assert "Chosen for SST: " in text
-    assert f"python -m results.table {two_trials.folder}" in text
+    assert f"multitask-sweeps table {two_trials.folder}" in text
 
 
 @pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "select_from", "write_selection"])

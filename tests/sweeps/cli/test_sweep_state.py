@@ -11,8 +11,8 @@ import pytest
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.tasks import TASKS
-from results.records.files import PROJECT_FOLDER
 from results.records.tables import write_trials
 from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
 from sweeps.cli.sweep_state import list_sweeps, read_sweep_state, step_text

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import ray
 
-from results.records.files import PROJECT_FOLDER
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.cluster import connection
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.connection import (

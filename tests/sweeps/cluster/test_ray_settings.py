@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from results.records.files import PROJECT_FOLDER
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.cluster.ray_settings import DRIVER_VARIABLES, set_driver_variables
 
 

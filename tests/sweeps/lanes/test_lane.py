@@ -5,7 +5,7 @@ import sys
 
 from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 
-from results.records.files import PROJECT_FOLDER
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.lanes.channel import UNEXPLAINED
 from sweeps.lanes.lane import describe_worker_errors
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import ray
 
-from results.records.files import PROJECT_FOLDER
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.search.tune_trial import TuneTrial, tune_metrics
 from tests.local_channel import PLACE, LocalChannel, call_at_once
 

@@ -12,6 +12,7 @@ import pytest
 
 from mtlib.checkpoints.export import EXPORTED_CONFIG_FILE
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from results.inference.bundle.manifest import (
@@ -23,7 +24,7 @@ from results.inference.bundle.manifest import (
     read_bundle,
 )
 from results.inference.predictor import load_predictor, predict_texts
-from results.records.files import PROJECT_FOLDER, write_dataclass
+from results.records.files import write_dataclass
 from results.records.selection import BundledMember, Selection
 from tests.one_line_error import one_line_error
 from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
