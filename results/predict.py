@@ -141,7 +141,7 @@ def check_options(options: argparse.Namespace) -> None:
         require(options.input is not None, "--input must name a file, or - for standard input", "none")
         return
     for flag in NOT_FOR_BUNDLES:
-        require(flag not in options.given, f"{flag} cannot be combined with --bundle", "both")
+        require(flag not in options.flags, f"{flag} cannot be combined with --bundle", "both")
 
 
 def predict_files(options: argparse.Namespace) -> None:

@@ -58,12 +58,12 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     is_own = options.home == options.sweeps[0]
     check_output("--output", join_location(options.home, SELECTION_FILE), (), overwrite=options.overwrite or is_own)
-    for flag in options.given if options.score_hold_out else ():
+    for flag in options.flags if options.score_hold_out else ():
         is_allowed = flag in ("--score-hold-out", *FOR_MODELS)
         require(is_allowed, f"{flag} must not be given with --score-hold-out", "both")
     for flag in () if options.score_hold_out else FOR_MODELS:
         rule = f"{flag} must come with --score-hold-out, which loads models"
-        require(flag not in options.given, rule, "no such flag")
+        require(flag not in options.flags, rule, "no such flag")
     options.encoder = None if options.encoder is None else read_encoder_name(options.encoder)
     options.data = None if options.data is None else expanded_path(options.data)
     return options

@@ -42,7 +42,7 @@ def run_status(arguments: Sequence[str] | None) -> None:
     storage = read_storage(options.storage)
     check_answer(storage)
     if options.sweep is None:
-        is_given = "--storage" in options.given
+        is_given = "--storage" in options.flags
         require(exists(storage) or not is_given, "--storage must be a folder that exists", storage)
         drawn = overview(storage)
     else:

@@ -4,6 +4,7 @@ import argparse
 import codecs
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,6 +14,8 @@ from mtlib.runtime.errors import TrainingDiverged, require, require_name, typed_
 from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.program_names import import_from_project
 
+LISTED_FLAG = re.compile(r"^  (?:-\w, )?(--?\w[\w-]*)", re.MULTILINE)
+"""A flag at its own place in what --help prints."""
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes of every command."""
 
@@ -36,7 +39,7 @@ def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) ->
     """Parses a command line (None: the process's own), with flags anywhere among the positional arguments.
 
     Returns:
-        The value of every argument, and `given`: each flag on the command line with the name of its value.
+        The value of every argument; `flags`, those on the command line; and `given`, the values on it by name.
 
     Raises:
         ValueError: an unknown flag (the nearest known one is named), a flag without its value, or a wrong value.
@@ -45,17 +48,27 @@ def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) ->
     words = sys.argv[1:] if words is None else words
     try:
         options, unknown = parser.parse_known_intermixed_args(words)
+        unset = argparse.Namespace(
+            **dict.fromkeys(vars(options))
+        )  # argparse puts no default over a value that is there
+        given, _ = parser.parse_known_intermixed_args(words, unset)
     except argparse.ArgumentError as error:
         separator = " " if error.message.startswith("must ") else ": "
         raise ValueError(f"{error.argument_name}{separator}{error.message}") from error
-    flags = {flag: action for action in parser._actions for flag in action.option_strings}
+    flags = LISTED_FLAG.findall(parser.format_help())
     for word in unknown:
         if word.startswith("-"):
             require_name(word.split("=")[0], flags, "flag")
         raise ValueError(f"every value must follow its flag, got '{word}' (see --help)")
     heads = {word.split("=")[0] for word in words}
-    options.given = {flag: action.dest for flag, action in flags.items() if flag in heads}
+    options.flags = [flag for flag in flags if flag in heads]
+    options.given = {name: value for name, value in vars(given).items() if value is not None}
     return options
+
+
+def flag_of(name: str) -> str:
+    """Returns the flag that sets a value of this name."""
+    return f"--{name.replace('_', '-')}"
 
 
 def whole_number(text: str) -> int:

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require
@@ -17,6 +17,13 @@ EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 
 SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4
 """Exit codes of this command alone."""
+
+
+class HasArguments(Protocol):
+    """A group of arguments, whose class argparse does not name."""
+
+    def add_argument(self, *names: str, **settings: Any) -> Any:
+        """Adds an argument."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -81,7 +88,7 @@ exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {W
     return parser
 
 
-def add_question(group: argparse._ArgumentGroup) -> None:
+def add_question(group: HasArguments) -> None:
     """Flags for the space, the data and the encoder."""
     add = group.add_argument
     words = "search space: one of those that --list-spaces shows, or a Python file of your own, e.g. my_space.py"
@@ -116,7 +123,7 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     add("--list-keys", action="store_true", help=words)
 
 
-def add_search(group: argparse._ArgumentGroup) -> None:
+def add_search(group: HasArguments) -> None:
     """Flags for the search over configurations."""
     add, default = group.add_argument, f"(default: {DEFAULT_TRIALS})"
     add("--search", metavar="|".join(get_args(Search)), help="default: %(default)s, tpe with a range in --vary")
@@ -145,7 +152,7 @@ def add_search(group: argparse._ArgumentGroup) -> None:
     add("--seed", type=whole_number, metavar="S", help="seed of everything random (default: %(default)s)")
 
 
-def add_place(group: argparse._ArgumentGroup) -> None:
+def add_place(group: HasArguments) -> None:
     """Flags for resources and folders."""
     add = group.add_argument
     add("--workers", type=whole_number, metavar="N", help="workers that train one trial (default: %(default)s)")
@@ -175,7 +182,7 @@ def add_place(group: argparse._ArgumentGroup) -> None:
     add("--max-steps", type=whole_number, metavar="N", help=words)
 
 
-def add_resumption(group: argparse._ArgumentGroup) -> None:
+def add_resumption(group: HasArguments) -> None:
     """Flags for what is kept and shared, and for resuming."""
     add = group.add_argument
     add("--resume", metavar="SWEEP", help="continue a sweep, by its name in --storage, its folder or its URI")
@@ -207,9 +214,8 @@ def tracker_names(text: str) -> tuple[str, ...]:
 
 def given_options(parsed: argparse.Namespace) -> dict[str, Any]:
     """Returns the options on a parsed command line, for `read_options`; ValueError if one names no key and value."""
-    given = {name: getattr(parsed, name) for name in parsed.given.values()}
     readers = {"set": read_settings, "vary": read_varied}
-    return {name: readers[name](value) if name in readers else value for name, value in given.items()}
+    return {name: readers[name](value) if name in readers else value for name, value in parsed.given.items()}
 
 
 def read_settings(texts: Sequence[str]) -> dict[str, str]:

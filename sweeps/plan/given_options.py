@@ -10,6 +10,7 @@ from typing import Any
 
 from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
+from mtlib.runtime.command_line import flag_of
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE, typed_command
 from mtlib.runtime.storage import (
@@ -117,10 +118,11 @@ def read_places(given: GivenOptions) -> dict[str, Any]:
 def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
     """Returns the saved options of a resumed sweep, as the given ones change them; ValueError for one that may not."""
     for name in sorted(given):
-        rule = f"{flag_of(name)} must be left out with --resume, which continues the sweep as it began"
+        flag = "--no-reuse" if name == "reuse" else flag_of(name)
+        rule = f"{flag} must be left out with --resume, which continues the sweep as it began"
         rule += f" ({typed_command('status')} NAME shows what is left)" if name == "dry_run" else ""
         allowed = (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
-        require(name in allowed, rule, flag_of(name) if isinstance(given[name], bool) else given[name])
+        require(name in allowed, rule, flag if isinstance(given[name], bool) else given[name])
     changes = {name: value for name, value in given.items() if name in CHANGEABLE_OPTIONS}
     folder = find_sweep_folder(given["resume"], storage)
     begun = read_saved_options(folder)
@@ -210,8 +212,3 @@ def check_data_folder(text: str) -> Path:
     if not folder.is_dir():
         raise ValueError(f"--data must be a folder that exists, got '{text}'{near_folder(folder)}")
     return folder
-
-
-def flag_of(name: str) -> str:
-    """Returns the flag of an option."""
-    return "--no-reuse" if name == "reuse" else f"--{name.replace('_', '-')}"

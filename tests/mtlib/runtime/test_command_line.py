@@ -41,9 +41,10 @@ def parser() -> argparse.ArgumentParser:
 def test_flags_stand_anywhere_and_are_known_in_every_spelling(parser: argparse.ArgumentParser) -> None:
     found = parse_words(parser, ["a", "--num-models", "5", "b", "--share=.5"])
     assert (found.places, found.num_models, found.share) == (["a", "b"], 5, 0.5)
-    assert found.given == {"--num-models": "num_models", "--share": "share"}
-    assert parse_words(parser, ["-q"]).given == {"-q": "quiet"}
-    assert parse_words(parser, []).given == {}
+    assert found.flags == ["--num-models", "--share"]
+    assert found.given == {"places": ["a", "b"], "num_models": 5, "share": 0.5}
+    assert parse_words(parser, ["-q"]).given == {"places": [], "quiet": True}
+    assert parse_words(parser, ["--num-models", "3"]).given["num_models"] == 3, "its default"
 
 
 @pytest.mark.parametrize(
