@@ -26,7 +26,7 @@ from search_spaces.space import space_names
 from search_spaces.space_file import resolve_name
 from search_spaces.space_json import as_tuples
 from search_spaces.vary import VariedValues, is_range, typed, varied_values, with_further
-from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions
+from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions, flag_of
 
 GivenOptions = Mapping[str, Any]
 """Options by name, `resume` as the name, folder or URI of a sweep."""
@@ -138,7 +138,7 @@ def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
         changes |= add_values(begun, changes["vary"])
     if "replicate_best" in changes and begun.replicate_best is None:
         changes["chosen_by"] = begun.common_replicates
-    return replace(begun, **changes, **read_places(changes))
+    return replace(begun, **{**changes, **read_places(changes)})
 
 
 def read_saved_options(folder: str) -> SweepOptions:
@@ -213,8 +213,3 @@ def check_data_folder(text: str) -> Path:
     if not folder.is_dir():
         raise ValueError(f"--data must be a folder that exists, got '{text}'{near_folder(folder)}")
     return folder
-
-
-def flag_of(name: str) -> str:
-    """Returns the flag of an option."""
-    return "--no-reuse" if name == "reuse" else f"--{name.replace('_', '-')}"
