@@ -31,6 +31,12 @@ def test_silent_listener_prints_nothing_and_describes_the_end(
     assert capsys.readouterr() == ("", "")
 
 
+def test_output_that_closes_while_progress_is_shown_is_a_broken_pipe() -> None:
+    """Rich raises SystemExit there."""
+    with pytest.raises(BrokenPipeError), printing_listener().watch():
+        raise SystemExit(1)
+
+
 def test_end_that_cannot_be_printed_keeps_its_exit_code(options: SweepOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(*_arguments: Any, **_more: Any) -> None:
         raise BrokenPipeError
