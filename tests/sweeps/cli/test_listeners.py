@@ -27,7 +27,10 @@ def test_silent_listener_prints_nothing_and_describes_the_end(
     with listener.watch() as on_event:
         on_event(NOTE, None)  # type: ignore[arg-type]
     failed = outcome_with(counts={"failed": 1}, failures={"0000-r0": "diverged"})
-    assert listener.finish(options, failed) == Ending(outcome=failed, exit_code=3, messages=("1 of 1 trials failed.",))
+    messages = ("1 of 1 trials failed.",)
+    assert listener.finish(options, failed) == Ending(
+        folder=options.folder, outcome=failed, exit_code=3, messages=messages
+    )
     assert capsys.readouterr() == ("", "")
 
 

@@ -77,10 +77,10 @@ def test_dry_run_refuses_an_unsupported_encoder_as_the_run_does(
     assert not (tmp_path / "first").exists()
 
 
-def raising(error: BaseException) -> Callable[[], int]:
+def raising(error: BaseException) -> Callable[[], Any]:
     """A command that ends with an error."""
 
-    def run() -> int:
+    def run() -> Any:
         raise error
 
     return run

@@ -49,7 +49,7 @@ class Listening:
     def finish(self, options: SweepOptions, outcome: SweepOutcome) -> Ending:
         with pytest.raises(ValueError, match="a sweep must not be running already"), Ownership(options.folder):
             pass
-        return Ending(outcome=outcome, exit_code=7, messages=())
+        return Ending(folder=options.folder, outcome=outcome, exit_code=7, messages=())
 
 
 def run_instead(monkeypatch: pytest.MonkeyPatch, listening: Listening, *, has_trained: bool = True) -> None:
