@@ -16,7 +16,7 @@ from mtlib.runtime.source_code import naming_lines, run_source
 from mtlib.runtime.storage import expanded_path
 from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, load_space, space_names
-from search_spaces.space_json import space_from_json, space_to_json
+from search_spaces.space_json import SPACE_JSON, space_from_json, space_to_json
 from search_spaces.task_fit import NO_CHANGES, Changes, fit_space
 
 SUFFIX = ".py"
@@ -56,10 +56,13 @@ def find_space(
 def read_kept_space(
     place: str, kept: bytes, tasks: Mapping[str, Task], changes: Changes, methods: Methods
 ) -> SearchSpace:
-    """Returns the space that was kept with a sweep, from the content of its file; its suffix decides how it is read."""
-    if place.endswith(SUFFIX):
-        return run_space_file(place, kept, tasks, changes, methods)
-    return fit_space(space_from_json(kept), None, tasks, changes, methods)
+    """Returns the space that was kept with a sweep, from the content of its file.
+
+    `place` is where the file was, or `SPACE_JSON` for a space that was built in Python.
+    """
+    if place == SPACE_JSON:
+        return fit_space(space_from_json(kept), None, tasks, changes, methods)
+    return run_space_file(place, kept, tasks, changes, methods)
 
 
 def is_path(name: str) -> bool:

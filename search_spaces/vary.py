@@ -110,6 +110,8 @@ def typed_value(value: Any) -> str:
     if isinstance(value, str):
         is_plain = PLAIN_VALUE.fullmatch(value) is not None and not is_range(value)
         return value if is_plain else '"' + value.replace('"', '""') + '"'
+    if isinstance(value, float):
+        return str(value).removesuffix(".0").replace("e-0", "e-")
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 

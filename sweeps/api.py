@@ -30,6 +30,9 @@ from sweeps.driver.whole_sweep import run_or_resume
 from sweeps.options import SweepOptions
 from sweeps.plan.given_options import read_options
 
+PLACES = ("data", "encoder", "storage", "resume")
+"""Options that are the name or the place of something."""
+
 SweepStatus = Literal["complete", "failed", "some_failed", "limit_reached", "interrupted"]
 STATUS_OF_CODE: Mapping[int, SweepStatus] = {
     SUCCESS: "complete",
@@ -158,10 +161,9 @@ def run_sweep(
     given = {name: plain_option(name, value) for name, value in {"space": space, **options}.items()}
     given = {name: value for name, value in given.items() if value is not None}
     listener = printing_listener() if verbose else silent_listener()
-    found = read_options(given, ray_address())
-    ending = run_or_resume(found, listener, python_call(given))
+    ending = run_or_resume(read_options(given, ray_address()), listener, python_call(given))
     return FinishedSweep(
-        folder=local_path(found.folder) or found.folder,
+        folder=local_path(ending.folder) or ending.folder,
         exit_code=ending.exit_code,
         counts=ending.outcome.counts,
         failures=ending.outcome.failures,
@@ -170,15 +172,28 @@ def run_sweep(
 
 
 def plain_option(name: str, value: Any) -> Any:
-    """Returns an option as `read_options` takes it; None for one that is as if left out."""
+    """Returns an option as `read_options` takes it; None for one that is as if left out.
+
+    Raises:
+        ValueError: a place, a list of files or a mapping is none; `SweepOptions` checks the others.
+    """
     value = plain_value(value)
+    if value is None:
+        return None
+    if name in PLACES:
+        require(isinstance(value, str), f"{name} must be text or a path", repr(value))
+    if name == "methods":
+        is_list = isinstance(value, tuple) and all(isinstance(path, str) for path in value)
+        require(is_list, "methods must be a list of files", repr(value))
+    if name in ("set", "vary"):
+        has_keys = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+        require(has_keys, f"{name} must be a mapping of values by key", repr(value))
     if name == "until_decided" and isinstance(value, bool):
         return 0.0 if value else None
     if name == "log_to" and isinstance(value, str):
         return tracker_names(value)
-    if name == "vary" and isinstance(value, Mapping):
+    if name == "vary":
         return {key: own if isinstance(own, str | tuple) else (own,) for key, own in value.items()}
-    require(name != "methods" or not isinstance(value, str), "methods must be a list of files", repr(value))
     return value
 
 

@@ -43,10 +43,9 @@ from results.sweep import load_sweep
 from search_spaces.space import SearchSpace, grid_configs
 from sweeps.cli.arguments import build_parser as build_run_parser
 from sweeps.cli.arguments import given_options
-from sweeps.cli.start import exit_code_of, exit_process, print_only, run_given
+from sweeps.cli.start import command_line, exit_code_of, exit_process, print_only, run_given
 from sweeps.cluster.garbage_collection import collect_rarely
 from sweeps.plan.given_options import CHANGEABLE_OPTIONS, GivenOptions
-from sweeps.plan.provenance import command_line
 
 DEFAULT_REPLICATES = 3
 

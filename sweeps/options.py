@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mtlib.config.schema import check_types, check_value, to_dict
+from mtlib.config.schema import check_types, to_dict
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import expanded_path, join_location, local_path
@@ -122,7 +122,7 @@ class SweepOptions:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        check_types(self)
+        check_types(self, flag_of)
         if self.replicate_best is not None:
             rule = "--replicate-best must be at least 2, as the best configurations are compared with each other"
             require(self.replicate_best >= 2, rule, self.replicate_best)
@@ -138,8 +138,6 @@ class SweepOptions:
             require(self.replicates >= 2, "--replicates must be at least 2 with --until-decided", self.replicates)
             can_race = self.search == "grid" or self.replicate_best is not None
             require(can_race, "--until-decided of a search must come with --replicate-best", "none")
-        check_value(Search, self.search, "--search")
-        check_value(Scheduler, self.scheduler, "--scheduler")
         for flag in ("seed", "keep-gb", "node-wait-minutes", "extend"):
             value = getattr(self, flag.replace("-", "_"))
             require(value >= 0, f"--{flag} must be at least 0", value)
@@ -207,6 +205,11 @@ class SweepOptions:
     def shares_stages(self) -> bool:
         """Whether stages are kept for other trials, and taken from them."""
         return self.reuse and self.keep_bytes > 0
+
+
+def flag_of(name: str) -> str:
+    """Returns the flag of an option."""
+    return "--no-reuse" if name == "reuse" else f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, kw_only=True)

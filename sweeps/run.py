@@ -29,11 +29,10 @@ from mtlib.tasks import Task
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import build_parser, given_options, read_settings
-from sweeps.cli.start import exit_code_of, exit_process, print_only, run_given
+from sweeps.cli.start import command_line, exit_code_of, exit_process, print_only, run_given
 from sweeps.cluster.garbage_collection import collect_rarely
 from sweeps.options import ENCODER_KEY
 from sweeps.plan.given_options import check_data_folder
-from sweeps.plan.provenance import command_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -224,16 +224,19 @@ def parse_text(text: str, choices: tuple[Any, ...], where: str) -> Any:
     raise ValueError(f"{where} must be {type_name(choices)}, got '{text}'")
 
 
-def check_types(value: Any) -> None:
-    """Checks every field of a dataclass against its annotation; an int where a float belongs becomes a float."""
+def check_types(value: Any, title: Callable[[str], str] = str) -> None:
+    """Checks every field of a dataclass against its annotation; an int where a float belongs becomes a float.
+
+    `title` returns what a message calls a field, from its name.
+    """
     hints = hints_of(value.__class__)
     for f in dataclasses.fields(value):
         item, hint = getattr(value, f.name), hints[f.name]
         if isinstance(item, int | float) and not isinstance(item, bool) and float in (hint, *get_args(hint)):
-            object.__setattr__(value, f.name, as_float(item, f.name))
+            object.__setattr__(value, f.name, as_float(item, title(f.name)))
         elif isinstance(item, list):
             object.__setattr__(value, f.name, tuple(item))
-        check_value(hint, getattr(value, f.name), f.name)
+        check_value(hint, getattr(value, f.name), title(f.name))
 
 
 def as_float(item: float, where: str) -> float:

@@ -3,8 +3,9 @@
 import contextlib
 import errno
 import os
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mtlib.runtime.command_line import (
@@ -91,6 +92,11 @@ def exit_code_of(run: Callable[[], int]) -> int:
     except Exception as error:
         print_method_error(error)
         return WRONG_USE
+
+
+def command_line(script: str, arguments: Sequence[str]) -> str:
+    """Returns the command as it can be typed again in the project's folder."""
+    return shlex.join(["python", script, *arguments])
 
 
 def exit_process(code: int) -> NoReturn:

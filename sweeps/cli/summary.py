@@ -66,7 +66,7 @@ def end_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool =
     """Returns how a sweep ended: the exit code, and what went wrong."""
     code = exit_code(outcome) if is_ranked or outcome.is_interrupted else SWEEP_FAILED
     messages = (*outcome.closing_errors, *describe_outcome(outcome, options))
-    return Ending(outcome=outcome, exit_code=code, messages=messages)
+    return Ending(folder=options.folder, outcome=outcome, exit_code=code, messages=messages)
 
 
 def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Iterator[str]:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been c
 class Ending:
     """How a sweep ended, and what its user should know of it."""
 
+    folder: str
+    """Of the sweep, whose name may have been made for it."""
     outcome: "SweepOutcome"
     exit_code: int
     messages: tuple[str, ...]

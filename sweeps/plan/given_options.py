@@ -27,7 +27,7 @@ from search_spaces.space import space_names
 from search_spaces.space_file import resolve_name
 from search_spaces.space_json import as_tuples
 from search_spaces.vary import VariedValues, is_range, typed, varied_values, with_further
-from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions
+from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions, flag_of
 
 GivenOptions = Mapping[str, Any]
 """Options by name, `resume` as the name, folder or URI of a sweep."""
@@ -137,7 +137,7 @@ def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
         changes |= add_values(begun, changes["vary"])
     if "replicate_best" in changes and begun.replicate_best is None:
         changes["chosen_by"] = begun.common_replicates
-    return replace(begun, **changes, **read_places(changes))
+    return replace(begun, **{**changes, **read_places(changes)})
 
 
 def read_saved_options(folder: str) -> SweepOptions:

@@ -1,10 +1,8 @@
-"""The provenance of a sweep's results, as plain data for `sweep.json`: code, package versions, machine and command."""
+"""The provenance of a sweep's results, as plain data for `sweep.json`: code, package versions and machine."""
 
 import os
 import platform
-import shlex
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +45,6 @@ def describe_machine() -> dict[str, Any]:
         # by nvidia-smi: opening a GPU here would take memory from the trials
         "gpus": (output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines(),
     }
-
-
-def command_line(script: str, arguments: Sequence[str]) -> str:
-    """Returns the command as it can be typed again in the project's folder."""
-    return shlex.join(["python", script, *arguments])
 
 
 def describe_code() -> dict[str, Any]:

@@ -25,15 +25,21 @@ from transformers import AutoModel, PreTrainedTokenizerFast
 
 import sweeps.driver.run_sweep
 from mtlib.config.trial import TrialConfig
+from mtlib.tasks import TASKS
 from results.ensembles.selection_method import Settings
 from results.records.selection import write_selection
 from results.records.tables import read_trials
 from results.records.trials import read_sweep, sweep_encoders
-from sweeps.api import option_words, ordered_texts, ray_address, run_sweep, text_rows
+from search_spaces.presets import general
+from search_spaces.space import SearchSpace, grid_configs, value_in
+from search_spaces.space_json import SPACE_JSON, space_from_json
+from sweeps.api import ordered_texts, ray_address, run_sweep, text_rows
 from sweeps.driver.run_sweep import SweepOutcome
-from sweeps.options import SweepPlan
+from sweeps.driver.whole_sweep import Ending, Listener
+from sweeps.options import MOST_RACED, SweepOptions, SweepPlan
 from tests.architectures import ENCODERS
 from tests.one_line_error import one_line_error
+from tests.prepared import prepare_rows
 from tests.results.inference.trained_sweep import member_of, recorded_logits, selection_of
 from tests.task_tables import read_folder
 
@@ -74,8 +80,7 @@ def test_options_are_those_of_the_command_and_nothing_is_printed(
     assert (found.folder, found.exit_code, found.status) == (tmp_path / "first", 0, "complete")
     assert (found.counts, found.failures, found.messages) == ({"complete": 7}, {}, ())
     assert capsys.readouterr() == ("", "")
-    command = read_sweep(found.folder)["command"]
-    assert command.startswith("python sweeps/run.py --space=smart_lambda --data=")
+    assert read_sweep(found.folder)["command"].startswith("sweeps.api.run_sweep(space='smart_lambda', data='/")
 
 
 def test_verbose_prints_what_the_command_prints(
@@ -88,39 +93,82 @@ def test_verbose_prints_what_the_command_prints(
     assert "Files: " in text
 
 
-def test_varied_values_may_be_text_numbers_or_lists(plans: list[SweepPlan], places: dict[str, Any]) -> None:
-    vary = {"smart.weight": [0, 0.45], "smart.tasks": [["sst"], ["sst", "qqp"]], "smart.mode": "paper,random"}
-    run_sweep(vary=vary, set={"encoder.max_length": 32, "encoder.dropout": None}, **places)
-    assert plans[0].options.vary == {
-        "smart.weight": "0,0.45",
-        "smart.tasks": "[sst],[sst,qqp]",
-        "smart.mode": "paper,random",
-    }
-    assert plans[0].space.base.encoder.dropout is None
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[SweepOptions]:
+    """The options of the sweeps that would be prepared."""
+    found: list[SweepOptions] = []
+
+    def note(options: SweepOptions, _listener: Listener, _command: str) -> Ending:
+        found.append(options)
+        return Ending(folder="", outcome=SweepOutcome(counts={}, failures={}), exit_code=0, messages=())
+
+    monkeypatch.setattr("sweeps.api.run_or_resume", note)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "values"),
+    [
+        ("tasks.sst.prefix", ["a, b: ", "c"], ["a, b: ", "c"]),
+        ("smart.tasks", [["sst"], ["sst", "qqp"]], [("sst",), ("sst", "qqp")]),
+        ("encoder.dropout", (None, 0.1), [None, 0.1]),
+        ("data.bucket_by_length", [True, np.False_], [True, False]),
+        ("optimizer.learning_rate", np.linspace(0.5, 1, 2), [0.5, 1.0]),
+        ("tasks.sst.batch_size", range(8, 10), [8, 9]),
+        ("tasks.sst.batch_size", pd.Series([8, 9]), [8, 9]),
+        ("tasks.sst.batch_size", np.int64(9), [9]),
+        ("smart.mode", "paper,random", ["paper", "random"]),
+    ],
+    ids=str,
+)
+def test_what_is_given_is_what_is_searched(
+    key: str, given: Any, values: list[Any], asked: list[SweepOptions], places: dict[str, Any]
+) -> None:
+    run_sweep(vary={key: given}, set={"smart.weight": 1}, **places)
+    searched = [value_in(config, key) for config in grid_configs(prepare_rows(asked[0]).space)]
+    assert (searched, list(map(type, searched))) == (values, list(map(type, values)))
+
+
+def test_numbers_of_numpy_truth_values_and_none_are_options(asked: list[SweepOptions]) -> None:
+    numbers: dict[str, Any] = {"trials": np.int64(4), "workers": np.int32(2), "keep_gb": np.float32(0.5)}
+    run_sweep("joint", search="tpe", **numbers, until_decided=True, encoder=None, max_hours=pd.NA)
+    run_sweep("joint", until_decided=False, set={"encoder.dropout": None, "smart.weight": np.float64(0.5)})
+    raced, plain = asked
+    assert (raced.trials, raced.workers, raced.keep_gb, raced.max_hours) == (4, 2, 0.5, None)
+    assert (raced.until_decided, raced.replicates) == (0.0, MOST_RACED)
+    assert (plain.until_decided, plain.set) == (None, {"encoder.dropout": None, "smart.weight": 0.5})
+
+
+def test_space_that_was_built_in_python_is_kept_and_resumed(plans: list[SweepPlan], places: dict[str, Any]) -> None:
+    base = general(TASKS).override({"encoder.max_length": 32})
+    space = SearchSpace(name="mine", question="Which?", base=base, grid={"tasks.sst.prefix": ("a, b: ", "")})
+    found = run_sweep(space, **{**places, "name": None})
+    assert Path(found.folder).name.startswith("mine-"), "as a sweep without a name is called"
+    assert space_from_json(Path(found.folder, SPACE_JSON).read_bytes()) == space
+    run_sweep(resume=found.folder)
+    begun, resumed = plans
+    assert dict(begun.space.grid) == dict(space.grid)
+    assert resumed.space == begun.space
+    assert "run_sweep(space=mine, data=" in read_sweep(found.folder)["command"]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"--space must name a search space, got none"),
-        ({"space": "smart_lambda", "wokers": 2}, r"unknown option 'wokers'; did you mean 'workers'\?"),
-        ({"space": "smart_lambda", "dry_run": True}, r"unknown option 'dry_run'"),
-        ({"space": "smart_lambda", "workers": 0}, r"--workers must be at least 1, got 0"),
-        ({"space": "smart_lambda", "workers": True}, r"workers must not be a truth value, got True"),
-        ({"space": "smart_lambda", "workers": [1]}, r"workers must be text, a path or a number, got \[1\]"),
-        ({"space": "smart_lambda", "reuse": 1}, r"reuse must be True or False, got 1"),
-        ({"space": "smart_lambda", "set": "a=1"}, r"set must be a mapping of values by key, got 'a=1'"),
-        ({"resume": "nowhere"}, r"nowhere is no sweep folder"),
+        ({"space": None}, "--space must name a search space, got none"),
+        ({"wokers": 2}, "unknown option 'wokers'; did you mean 'workers'?"),
+        ({"dry_run": True}, "unknown option 'dry_run'"),
+        ({"workers": 0}, "--workers must be at least 1, got 0"),
+        ({"workers": [1]}, "--workers must be a whole number, got (1,)"),
+        ({"data": 5}, "data must be text or a path, got 5"),
+        ({"methods": "mine.py"}, "methods must be a list of files, got 'mine.py'"),
+        ({"set": "a=1"}, "set must be a mapping of values by key, got 'a=1'"),
+        ({"vary": {5: [1]}}, "vary must be a mapping of values by key, got {5: (1,)}"),
+        ({"space": None, "resume": "nowhere"}, "nowhere is no sweep folder"),
     ],
 )
 def test_mistake_is_a_value_error(options: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"^.*{message}"):
-        run_sweep(**{"storage": tmp_path, **options})
-
-
-def test_every_option_that_runs_a_sweep_is_known() -> None:
-    assert option_words({"keep_gb": 0.5, "retry_failed": True, "reuse": True}) == ["--keep-gb=0.5", "--retry-failed"]
-    assert option_words({"retry_failed": False, "reuse": False, "data": Path("a b")}) == ["--no-reuse", "--data=a b"]
+    assert message in one_line_error(run_sweep, **{"space": "smart_lambda", "storage": tmp_path, **options})
 
 
 def test_address_is_that_of_a_ray_that_runs_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

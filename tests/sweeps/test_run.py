@@ -4,7 +4,6 @@ Long, as all tests run the same small sweep by the same fixtures.
 """
 
 import contextlib
-import errno
 import os
 import shutil
 import signal
@@ -20,11 +19,9 @@ import optuna
 import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from transformers import AutoModel
 
 import sweeps.driver.run_sweep
 import sweeps.driver.whole_sweep
-from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
 from results.records.driver_file import Ownership
 from results.records.epochs import write_epoch
 from results.records.tables import read_trials
@@ -34,16 +31,16 @@ from search_spaces.space import grid_trials
 from sweeps.cluster.connection import free_port
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import open_ledger
-from sweeps.driver.resume import read_saved_options
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome, close_records
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepPlan
-from sweeps.plan.inputs import read_inputs
+from sweeps.plan.given_options import read_saved_options
 from sweeps.run import main
 from sweeps.search.study import JOURNAL_NAME
 from sweeps.search.trial import make_trial
-from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, serve_hub
+from tests.one_line_error import one_line_exit
+from tests.prepared import prepare_rows
 from tests.recorded_trials import write_trial
 from tests.results.conftest import build_report
 from tests.scripts import ROOT, run_process, run_script
@@ -53,7 +50,6 @@ Run = Callable[[SweepPlan, OnEvent, Sequence[TrialRecord]], SweepOutcome]
 
 Capture = pytest.CaptureFixture[str]
 
-WEIGHTS = ["0", "0.3", "0.45", "0.5", "0.7", "1", "3"]
 SMALL = ["stages.0.epochs=1", "stages.1.epochs=1", "encoder.max_length=32", "optimizer.learning_rate=1e-3"]
 SMALL += ["tasks.sst.scored_train_rows=11"]
 
@@ -107,59 +103,6 @@ def test_spaces_are_listed_with_their_questions(capsys: pytest.CaptureFixture[st
     assert line.endswith("?")
 
 
-def test_dry_run_prints_the_plan_and_leaves_nothing(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], tiny_encoder: PretrainedEncoder
-) -> None:
-    assert main([*command, "--dry-run"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines if line.lstrip().startswith("000")] == WEIGHTS
-    assert any(line.startswith("In all 7 trainings") for line in lines)
-    assert any(line.startswith("Disk: ") and "at most" in line for line in lines)
-    assert lines[-1] == "Dry run: nothing was started."
-    assert list(tmp_path.iterdir()) == []
-    assert tiny_encoder.num_parameters > 0
-
-
-ENCODER_FAULTS: dict[str, tuple[list[str], str]] = {
-    "damaged weights": ([], "cannot be loaded: "),
-    "positions": (["encoder.max_length=65"], "encoder.max_length must be at most 64 for "),
-    "bf16": (["precision=bf16"], "(deberta) must read a text of 31 tokens with precision bf16 on the CPU, as bert, "),
-    "decoder": ([], "whose first token does not attend to later tokens (llama)"),
-}
-ARCHITECTURES = {
-    "bf16": ENCODERS["deberta"],
-    "decoder": DECODERS["llama"],
-}
-
-
-@pytest.mark.parametrize("fault", ENCODER_FAULTS)
-def test_dry_run_refuses_an_unsupported_encoder_as_the_run_does(
-    fault: str,
-    command: list[str],
-    tiny_encoder_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    replace_run(monkeypatch, lambda *_: pytest.fail("a sweep was run"))
-    encoder = Path(shutil.copytree(tiny_encoder_folder, tmp_path / "changed"))
-    if fault in ARCHITECTURES:
-        with quiet_transformers():
-            AutoModel.from_config(ARCHITECTURES[fault]).save_pretrained(encoder)
-    if fault == "damaged weights":
-        (encoder / "model.safetensors").write_bytes(b"{")
-    changes, message = ENCODER_FAULTS[fault]
-    words = [*command, "encoder.dropout=none", *changes, "--encoder", str(encoder)]
-    assert main([*words, "--dry-run"]) == 2
-    refused = capsys.readouterr()
-    assert message in refused.err
-    assert (refused.err.startswith("error: "), refused.err.count("\n")) == (True, 1)
-    assert "Dry run" not in refused.out
-    assert main(words) == 2
-    assert capsys.readouterr().err == refused.err
-    assert not (tmp_path / "first").exists()
-
-
 @pytest.fixture
 def hub(tiny_encoder_folder: Path) -> Iterator[Hub]:
     """A hub with the tiny encoder."""
@@ -189,34 +132,18 @@ def test_dry_run_counts_an_encoder_on_the_hub_without_fetching_it_or_loading_ray
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--space", "smart"], "unknown search space 'smart'"),
-        (["--set", "encoder.max_length=4"], "encoder.max_length must be at least 8, got 4"),
         (["--trials", "3"], "--trials must be left out with --search grid"),
         (["--workers", "100000"], "a trial must fit this machine"),
-        (["--gpus-per-worker", "1", "--workers", "64"], "a trial must fit this machine"),
-        (["--encoder", "/no/such"], "--encoder must be a hub name or a folder that exists"),
-        (["--storage", "nowhere://x"], "nowhere"),
+        (["--storage", "nowhere://x"], "--storage must be a folder, or a URI"),
     ],
 )
 def test_mistake_is_one_line_with_code_2(
     command: list[str], extra: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main([*command, *extra]) == 2
-    error = capsys.readouterr().err
-    assert main([*command, *extra, "--dry-run"]) == 2
-    assert capsys.readouterr().err == error
-    assert message in error
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
+    error = one_line_exit(main, capsys, *command, *extra)
+    assert error.startswith(message)
+    assert one_line_exit(main, capsys, *command, *extra, "--dry-run") == error
     assert not (tmp_path / "first").exists()
-
-
-def test_taken_name_is_answered_with_how_to_pick_another(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "first").mkdir()
-    assert main([*command, "--dry-run"]) == 2
-    assert "choose another with --name" in capsys.readouterr().err
 
 
 def test_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
@@ -238,18 +165,10 @@ def test_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
     assert "results" in text.partition("Next:")[2]
 
 
-def test_second_ctrl_c_exits_with_code_130(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_arguments: object) -> SweepOutcome:
-        raise KeyboardInterrupt
-
-    replace_run(monkeypatch, interrupt)
-    assert main(command) == 130
-
-
 def write_trials(folder: str, *statuses: str) -> None:
     """Writes the folders of the first trials, after one epoch each, as a run leaves them."""
-    options = read_saved_options(folder, {})
-    space = read_inputs(options).space
+    options = read_saved_options(folder)
+    space = prepare_rows(options).space
     for number, (status, params) in enumerate(zip(statuses, grid_trials(space), strict=False)):
         spec = make_trial(space, number, 0, params)
         write_trial(folder, spec, status, num_counted=1)
@@ -334,33 +253,10 @@ def test_help_has_no_heavy_imports(tmp_path: Path) -> None:
     assert "--list-spaces" in run_script("sweeps/run.py", ["--help"], tmp_path)
 
 
-@contextlib.contextmanager
-def closed_output() -> Iterator[None]:
-    """Standard output is a pipe whose reader has closed it."""
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as output, contextlib.redirect_stdout(output):
-        yield
-
-
 def test_process_with_a_closed_output_ends_without_an_error() -> None:
     code = "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1); from sweeps import run\n"
     done = run_process(["-c", f"{code}sys.exit(run.main(['--list-spaces']))"], ROOT)
     assert (done.code, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("error", [BrokenPipeError(), SystemExit(1)])
-def test_sweep_with_a_closed_output_names_the_resume_command(
-    error: BaseException, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    def leave(*_arguments: object) -> SweepOutcome:
-        raise error
-
-    replace_run(monkeypatch, leave)
-    monkeypatch.setattr("sweeps.cli.listeners.show_lines", lambda _lines: None)
-    with closed_output():
-        assert main(command) == 130
-    assert capsys.readouterr().err == "interrupted: standard output was closed; --resume continues what has begun\n"
 
 
 @pytest.mark.slow
@@ -450,17 +346,3 @@ def test_same_command_runs_as_a_job_on_a_cluster(head: dict[str, str], command: 
     files = {path.resolve() for path in uploaded if path.is_file()}  # session_latest is a link to the session
     sizes = [path.stat().st_size for path in files if path.name != "demo.zip"]
     assert 0 < sum(sizes) < 2 * 2**20, "the four packages, and little else"
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_full_disk_under_the_sweep_is_one_line(
-    number: int, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(_plan: SweepPlan, _on_event: OnEvent, _known: object = ()) -> SweepOutcome:
-        raise OSError(number, os.strerror(number), "trials.parquet")
-
-    replace_run(monkeypatch, fail)
-    assert main(command) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: the disk is full: ")
-    assert "--resume" in line

@@ -27,8 +27,17 @@ def test_silent_listener_prints_nothing_and_describes_the_end(
     with listener.watch() as on_event:
         on_event(NOTE, None)  # type: ignore[arg-type]
     failed = outcome_with(counts={"failed": 1}, failures={"0000-r0": "diverged"})
-    assert listener.finish(options, failed) == Ending(outcome=failed, exit_code=3, messages=("1 of 1 trials failed.",))
+    messages = ("1 of 1 trials failed.",)
+    assert listener.finish(options, failed) == Ending(
+        folder=options.folder, outcome=failed, exit_code=3, messages=messages
+    )
     assert capsys.readouterr() == ("", "")
+
+
+def test_output_that_closes_while_progress_is_shown_is_a_broken_pipe() -> None:
+    """Rich raises SystemExit there."""
+    with pytest.raises(BrokenPipeError), printing_listener().watch():
+        raise SystemExit(1)
 
 
 def test_end_that_cannot_be_printed_keeps_its_exit_code(options: SweepOptions, monkeypatch: pytest.MonkeyPatch) -> None:

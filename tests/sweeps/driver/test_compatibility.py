@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,11 +48,12 @@ def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
     return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, **changes))
 
 
-def recorded_info(inputs: SweepInputs) -> dict[str, Any]:
-    """Contents of `sweep.json` for a sweep with these inputs."""
+def recorded_info(inputs: SweepInputs, fingerprints: Mapping[str, str] = ENCODERS) -> dict[str, Any]:
+    """Contents of `sweep.json` for a sweep with these inputs, and encoders of these fingerprints."""
+    encoders: Any = {name: SimpleNamespace(fingerprint=own) for name, own in fingerprints.items()}
     options = SweepOptions(space="tiny", name="mine", storage="/storage")
     plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
-    found: dict[str, Any] = json.loads(json.dumps(sweep_info(plan, inputs, ENCODERS, [])))
+    found: dict[str, Any] = json.loads(json.dumps(sweep_info(plan, inputs, encoders, "")))
     return found
 
 
@@ -140,9 +143,7 @@ def test_added_task_or_data_set_that_the_sweep_does_not_use_is_allowed(name: str
 
 def test_each_of_several_encoders_is_compared(inputs: SweepInputs) -> None:
     begun = {"a": "first", "b": "second"}
-    options = SweepOptions(space="tiny", name="first", storage="/storage")
-    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
-    info = json.loads(json.dumps(sweep_info(plan, inputs, begun, [])))
+    info = recorded_info(inputs, begun)
     assert sweep_encoders(info) == begun
     check_unchanged(info, inputs, begun)
     with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in b$"):

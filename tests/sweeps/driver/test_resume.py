@@ -16,15 +16,16 @@ from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, R
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
-from sweeps.driver.resume import read_saved_options, relocate, resume_sweep
-from sweeps.options import SweepOptions, saved_options
+from sweeps.driver.resume import Resumed, relocate, resume_sweep
+from sweeps.options import SweepOptions
 from sweeps.plan.create import create_sweep
+from sweeps.plan.given_options import read_saved_options
 from sweeps.plan.inputs import SweepInputs
 from sweeps.search.trial import known_configurations, make_trial
+from tests.prepared import prepared_with
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS
 
-ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint="fingerprint", num_parameters=7)}
 OTHER_ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint="another", num_parameters=7)}
 TASKS = ("sst", "qqp", "sts")
 STATUSES = ("complete", "reused", "pruned", "failed", "interrupted")
@@ -54,18 +55,22 @@ def sweep(options: SweepOptions, inputs: SweepInputs) -> Build:
         first = dataclasses.replace(
             options, trials=len(statuses), replicates=1, replicate_best=None, until_decided=None
         )
-        plan = create_sweep(first, inputs, ENCODERS, ["--space", "tiny"])
+        plan = create_sweep(prepared_with(first, inputs), "")
         for number, status in enumerate(statuses):
             if status != "queued":  # which has no folder
                 spec = make_trial(plan.space, number, 0, {"smart.weight": float(number)})
                 write_trial(plan.options.folder, spec, status, (0.2, 0.3))
-        return read_saved_options(plan.options.folder, own)
+        return dataclasses.replace(read_saved_options(plan.options.folder), **own)
 
     return build
 
 
+def resume(options: SweepOptions, inputs: SweepInputs) -> Resumed:
+    return resume_sweep(prepared_with(options, inputs), "")
+
+
 def known_of(options: SweepOptions, inputs: SweepInputs) -> tuple[TrialRecord, ...]:
-    return resume_sweep(options, inputs, ENCODERS, []).known.records
+    return resume(options, inputs).known.records
 
 
 def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
@@ -78,31 +83,11 @@ def files_of(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_every_option_but_place_and_those_of_one_command_is_read_back(options: SweepOptions) -> None:
-    """None is at its default, so that a lost one would be noticed."""
-    write_sweep(options.folder, {"options": saved_options(options)})
-    back = read_saved_options(options.folder, {})
-    of_one_command = {"address": None, "dry_run": False, "max_hours": None, "max_steps": None}
-    assert back == dataclasses.replace(options, resume=True, **of_one_command)  # type: ignore[arg-type]
-    plain = saved_options(SweepOptions(space="smart_lambda", name="mine", storage=options.storage))
-    assert {key for key, value in saved_options(options).items() if value == plain[key]} == {"space"}
-    own = {"concurrent": 1, "keep_gb": 3.5, "keep_models": 1, "checkpoint_steps": 9, "address": "local"}
-    assert {name: getattr(read_saved_options(options.folder, own), name) for name in own} == own
-
-
-def test_added_configurations_are_stored(options: SweepOptions) -> None:
-    asked = dataclasses.replace(options, extend=4)
-    write_sweep(options.folder, {"options": saved_options(asked)})
-    back = read_saved_options(options.folder, {})
-    assert (back.trials, back.extend, back.num_drawn) == (13, 0, 13)
-    assert read_saved_options(options.folder, {"extend": 2}).num_drawn == 15
-
-
 @pytest.mark.parametrize("retry_failed", [False, True])
 def test_unfinished_trials_are_queued_ended_ones_stay_and_failed_ones_are_queued_on_request(
     sweep: Build, inputs: SweepInputs, retry_failed: bool
 ) -> None:
-    resumed = resume_sweep(sweep(*STATUSES, "queued", retry_failed=retry_failed), inputs, ENCODERS, [])
+    resumed = resume(sweep(*STATUSES, "queued", retry_failed=retry_failed), inputs)
     statuses = [(record.status, record.error) for record in resumed.known.records]
     failed = ("queued", None) if retry_failed else ("failed", "it broke")
     assert statuses == [*((status, None) for status in STATUSES[:3]), failed, ("queued", None)]
@@ -134,20 +119,19 @@ def test_sweep_is_over_unless_failed_trials_are_retried_or_configurations_added(
     sweep: Build, inputs: SweepInputs
 ) -> None:
     options = sweep("complete", "reused", "pruned", "failed")
-    assert resume_sweep(options, inputs, ENCODERS, []).is_over
+    assert resume(options, inputs).is_over
     for change in ({"retry_failed": True}, {"extend": 1}):
-        assert not resume_sweep(dataclasses.replace(options, **change), inputs, ENCODERS, []).is_over
+        assert not resume(dataclasses.replace(options, **change), inputs).is_over
 
 
 def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: SweepInputs) -> None:
     options = sweep("complete", "interrupted", extend=3, concurrent=1)
     before = read_sweep(options.folder)
-    plan = resume_sweep(options, inputs, ENCODERS, ["--resume", "mine", "--extend", "3"]).plan
+    plan = resume_sweep(prepared_with(options, inputs), "first command").plan
     assert (plan.options.num_drawn, plan.options.concurrent) == (5, 1)
-    resume_sweep(read_saved_options(options.folder, {}), inputs, ENCODERS, ["--resume", "mine"])
+    resume_sweep(prepared_with(read_saved_options(options.folder), inputs), "second command")
     info = read_sweep(options.folder)
-    commands = [entry["command"].partition(" --")[2] for entry in info["resumed"]]
-    assert commands == ["resume mine --extend 3", "resume mine"]
+    assert [entry["command"] for entry in info["resumed"]] == ["first command", "second command"]
     changed = {key for key in info if info[key] != before.get(key)}
     assert changed == {"resumed", "options", "num_trials", "num_configurations"}
     assert (info["num_trials"], info["options"]["trials"], info["options"]["concurrent"]) == (5, 5, 1)
@@ -165,16 +149,16 @@ def test_declared_look_is_that_of_the_first_command_that_can_tell_anything_apart
     trials = None if search == "grid" else 2
     own = dataclasses.replace(options, search=search, trials=trials, replicate_best=None, until_decided=None, extend=0)
     first, *later = (dataclasses.replace(own, replicates=number) for number in replicates)
-    create_sweep(first, inputs, ENCODERS, ["--space", "tiny"])
+    create_sweep(prepared_with(first, inputs), "")
     for following in later:
-        resume_sweep(following, inputs, ENCODERS, [])
+        resume(following, inputs)
     assert read_sweep(own.folder)["first_look"] == {"configurations": 2, "replicates": declared}
 
 
 def create_race(options: SweepOptions, inputs: SweepInputs, last: RoundDecision) -> SweepOptions:
     """Begins a race whose only decision on record is the given one; its options."""
     own = dataclasses.replace(options, extend=0)
-    create_sweep(own, inputs, ENCODERS, ["--space", "tiny"])
+    create_sweep(prepared_with(own, inputs), "")
     info = read_sweep(own.folder)
     assert (info["race"], info["first_look"]["replicates"]) == ([], None)
     info["race"] = race_to_json([last])
@@ -192,10 +176,10 @@ def test_race_that_ended_undecided_goes_on_where_it_may_be_decided_now(
 ) -> None:
     last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=end)
     own = create_race(options, inputs, last)
-    assert resume_sweep(own, inputs, ENCODERS, []).plan.race == RaceRecord(decisions=(last,))
+    assert resume(own, inputs).plan.race == RaceRecord(decisions=(last,))
     more = dataclasses.replace(own, **change)
     going = RaceRecord(decisions=(dataclasses.replace(last, end="", expected_rounds=(more.replicates,) * 2),))
-    assert resume_sweep(more, inputs, ENCODERS, []).plan.race == going
+    assert resume(more, inputs).plan.race == going
     assert race_of(read_sweep(own.folder)) == going
 
 
@@ -203,7 +187,7 @@ def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> N
     options = sweep("interrupted", extend=3)
     before = files_of(Path(options.folder))
     with pytest.raises(ValueError, match="the encoder must be what it was"):
-        resume_sweep(options, inputs, OTHER_ENCODERS, [])
+        resume_sweep(prepared_with(options, inputs, OTHER_ENCODERS), "")
     assert files_of(Path(options.folder)) == before
 
 
@@ -216,7 +200,7 @@ def test_complete_rounds_of_a_race_are_decided_before_it_goes_on(
     third = RoundDecision(num_rounds=3, open=(0,), worse=(1,), end=DECIDED)
     ended = RaceRecord(decisions=(second, third))
     monkeypatch.setattr("sweeps.driver.resume.decide", lambda folder, _waiting: {own.folder: ended}[folder])
-    resumed = resume_sweep(own, inputs, ENCODERS, [])
+    resumed = resume(own, inputs)
     assert resumed.plan.race == ended
     assert set(decision_lines(ended, 1)) <= set(resumed.notes)
 
@@ -232,16 +216,16 @@ def test_values_added_to_a_grid_are_new_configurations_beside_the_old_trials(
 
     changes: dict[str, Any] = {"search": "grid", "trials": None, "replicate_best": None, "until_decided": None}
     begun = dataclasses.replace(options, **changes, extend=0, smaller_grids=(), vary={"smart.weight": "0,1"})
-    plan = create_sweep(begun, with_grids((0.0, 1.0)), ENCODERS, [])
+    plan = create_sweep(prepared_with(begun, with_grids((0.0, 1.0))), "")
     write_trial(begun.folder, make_trial(plan.space, 1, 0, {"smart.weight": 1.0}), "complete", (0.2, 0.3))
     wider = dataclasses.replace(begun, vary={"smart.weight": "0,1,0.5"}, smaller_grids=(begun.vary,))
     grids = with_grids((0.0, 1.0), (0.0, 1.0, 0.5))
-    resumed = resume_sweep(wider, grids, ENCODERS, ["--resume", "mine"])
+    resumed = resume(wider, grids)
     assert any(line.startswith("1 of 15 trials have ended") for line in resumed.notes)
     assert {record.trial_id: record.status for record in resumed.known.records} == {"0001-r0": "complete"}
     known = known_configurations(resumed.plan, resumed.known.records)
     assert [one.params["smart.weight"] for one in known.values()] == [0.0, 1.0, 0.5]
     info = read_sweep(begun.folder)
     assert (dict(info["space"]["grid"]), info["num_configurations"]) == ({"smart.weight": [0.0, 1.0, 0.5]}, 3)
-    again = resume_sweep(read_saved_options(begun.folder, {}), grids, ENCODERS, [])
+    again = resume(read_saved_options(begun.folder), grids)
     assert again.plan.space == resumed.plan.space

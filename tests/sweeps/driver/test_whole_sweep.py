@@ -23,7 +23,7 @@ from tests.driver_files import write_driver
 
 @pytest.fixture
 def options(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> SweepOptions:
-    places: Any = {"data": tiny_folder, "encoder": str(tiny_encoder_folder), "storage": tmp_path}
+    places: Any = {"data": tiny_folder, "encoder": str(tiny_encoder_folder), "storage": str(tmp_path)}
     return SweepOptions(space="smart_lambda", name="first", set={"encoder.max_length": "32"}, **places)
 
 
@@ -49,7 +49,7 @@ class Listening:
     def finish(self, options: SweepOptions, outcome: SweepOutcome) -> Ending:
         with pytest.raises(ValueError, match="a sweep must not be running already"), Ownership(options.folder):
             pass
-        return Ending(outcome=outcome, exit_code=7, messages=())
+        return Ending(folder=options.folder, outcome=outcome, exit_code=7, messages=())
 
 
 def run_instead(monkeypatch: pytest.MonkeyPatch, listening: Listening, *, has_trained: bool = True) -> None:
@@ -85,7 +85,7 @@ def test_listener_hears_of_the_sweep_before_it_runs_then_of_events_then_of_the_e
     """A sweep whose trials have all ended is answered before it is closed, any other one after that."""
     listening = Listening()
     run_instead(monkeypatch, listening, has_trained=has_trained)
-    ending = run_or_resume(options, listening.listener, ["--space", "smart_lambda"])
+    ending = run_or_resume(options, listening.listener, "the command")
     assert ending.exit_code == 7
     assert listening.heard[0] == "Sweep"
     assert listening.heard[listening.heard.index("watching") + 1 :] == ["note", *order]
@@ -106,7 +106,7 @@ def test_sweep_that_another_command_has_taken_meanwhile_stays(
 
     monkeypatch.setattr(sweeps.driver.whole_sweep, "create_sweep", create)
     with pytest.raises(ValueError, match="a sweep must not be running already"):
-        run_or_resume(options, Listening().listener, ["--space", "smart_lambda"])
+        run_or_resume(options, Listening().listener, "the command")
     assert read_sweep(options.folder)["name"] == options.name
 
 
@@ -115,5 +115,5 @@ def test_sweep_that_fails_before_its_first_trial_leaves_its_name_free(
 ) -> None:
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", lambda *_arguments, **_named: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run_or_resume(options, Listening().listener, ["--space", "smart_lambda"])
+        run_or_resume(options, Listening().listener, "the command")
     assert not Path(options.folder).exists()

@@ -1,5 +1,6 @@
-"""Options and inputs of a sweep of the space `smart_lambda`."""
+"""Options and inputs of a sweep of the space `smart_lambda`, and data with tasks of its own."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,3 +37,16 @@ def inputs() -> SweepInputs:
         left_out=("sst.csv: 7 rows have x 9, which labels does not name",),
         notes=(),
     )
+
+
+def write_tones(folder: Path, *further: str) -> None:
+    """A data folder with a task of its own, and others of these names, each with the same rows."""
+    folder.mkdir(exist_ok=True)
+    rows = [json.dumps({"text": f"text {number}", "tone": "good" if number % 2 else "bad"}) for number in range(40)]
+    (folder / "tone.jsonl").write_text("\n".join(rows))
+    entries = [
+        f'[tasks.{name}]\nkind = "binary"\nlabels = ["bad", "good"]\ntexts = ["text"]\nlabel = "tone"\n'
+        'train = "tone.jsonl"\ndev = 0.25\n'
+        for name in ("tone", *further)
+    ]
+    (folder / "tasks.toml").write_text("".join(entries))

@@ -15,8 +15,9 @@ from search_spaces.vary import vary
 from sweeps.options import SweepOptions
 from sweeps.plan import precision
 from sweeps.plan.create import create_sweep
-from sweeps.plan.inputs import SweepInputs, read_inputs
+from sweeps.plan.inputs import SweepInputs
 from sweeps.plan.precision import describe_precision, fit_encoders
+from tests.prepared import prepare_rows, prepared_with
 from tests.sweeps.plan.conftest import Build
 
 Vary = Callable[..., SweepInputs]
@@ -155,13 +156,13 @@ def test_resumed_sweep_keeps_the_precision_that_it_began_with(
     places = {"data": tiny_folder, "encoder": str(tiny_encoder_folder)}
     changes = {"encoder.max_length": "32"}
     begun = options(space=None, vary={"smart.weight": "0,1"}, set=changes, **places)
-    inputs = fit_encoders(begun, read_inputs(begun), encoders)
-    create_sweep(begun, inputs, encoders, [])
+    inputs = fit_encoders(begun, prepare_rows(begun), encoders)
+    create_sweep(prepared_with(begun, inputs, encoders), "")
     info = read_sweep(begun.folder)
     assert (info["base"]["precision"], info["precision_reason"]) == (begun_in, inputs.precision_reason)
     asked = machine(begun_in != "bf16")
     resumed = dataclasses.replace(begun, resume=True)
-    found = fit_encoders(resumed, read_inputs(resumed), encoders)
+    found = fit_encoders(resumed, prepare_rows(resumed), encoders)
     assert found.space == inputs.space
     assert describe_precision(found) == describe_precision(inputs)
     assert asked == []

@@ -1,10 +1,9 @@
-"""The recorded origin of a sweep's numbers: revision, packages, machine, command."""
+"""The recorded origin of a sweep's numbers: revision, packages, machine."""
 
-import shlex
 import subprocess
 from pathlib import Path
 
-from sweeps.plan.provenance import command_line, describe_git
+from sweeps.plan.provenance import describe_git
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -28,10 +27,3 @@ def test_folder_inside_another_checkout_is_no_checkout(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     (tmp_path / "copy").mkdir()
     assert describe_git(tmp_path / "copy") is None
-
-
-def test_command_line_can_be_typed_again() -> None:
-    arguments = ["--space", "s", "--set", "a=b c"]
-    command = command_line(arguments)
-    assert command == "python sweeps/run.py --space s --set 'a=b c'"
-    assert shlex.split(command)[2:] == arguments

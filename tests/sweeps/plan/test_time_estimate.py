@@ -11,7 +11,7 @@ import pytest
 from mtlib.model.encoder import load_encoder
 from search_spaces.space import Grid, load_space
 from sweeps.options import SweepOptions
-from sweeps.plan.inputs import SweepInputs, read_inputs
+from sweeps.plan.inputs import SweepInputs
 from sweeps.plan.precision import fit_encoders
 from sweeps.plan.report import max_concurrent
 from sweeps.plan.time_estimate import (
@@ -22,6 +22,7 @@ from sweeps.plan.time_estimate import (
     estimate_seconds,
     step_timer,
 )
+from tests.prepared import prepare_rows
 from tests.sweeps.plan.conftest import Build
 
 ROWS = {("sst", "train"): 320, ("sst", "dev"): 100}
@@ -63,7 +64,7 @@ def test_steps_and_predicted_rows_are_summed_over_trials_and_divided_among_lanes
 
 def test_trials_of_the_demonstration_are_timed_here_and_not_on_gpus(options: Build) -> None:
     given: SweepOptions = options()
-    inputs = read_inputs(given)
+    inputs = prepare_rows(given)
     name = inputs.space.base.encoder.name
     encoders = {name: load_encoder(name)}
     inputs = fit_encoders(given, inputs, encoders)
@@ -88,7 +89,7 @@ def test_of_a_large_batch_a_part_is_timed_and_no_more_rows_than_train_has(
     options: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With passes, updates and predictions of a second each, a batch twice the timed one takes a second more."""
-    inputs = read_inputs(options())
+    inputs = prepare_rows(options())
     encoders = {inputs.space.base.encoder.name: load_encoder(inputs.space.base.encoder.name)}
     inputs = fit_encoders(options(), inputs, encoders)
     monkeypatch.setattr("sweeps.plan.time_estimate.fastest", lambda _function: 1.0)

@@ -17,6 +17,7 @@ from sweeps.plan.inputs import SweepInputs
 from sweeps.plan.tokenizers import NUM_COMPARED, fit_tokenizers, sample_texts
 from tests.mtlib.conftest import build_table
 from tests.own_tokenizers import FAMILIES, TEXTS, write_own_encoder
+from tests.prepared import prepared_with
 from tests.sweeps.plan.conftest import Build
 
 
@@ -74,7 +75,7 @@ def test_a_resumed_sweep_reads_as_it_began_and_is_refused_where_it_cannot(
     write_own_encoder(tmp_path / "own", "bert, cased")
     data = with_table(inputs, table_of(TEXTS))
     found, fitted, _ = fit_tokenizers(options(), data, {"own": load_encoder(str(tmp_path / "own"))})
-    plan = create_sweep(options(), found, fitted, [])
+    plan = create_sweep(prepared_with(options(), found, fitted), "")
     assert set(read_sweep(plan.options.folder)[TOKENIZERS_KEY]) == {"own"}
     moved = {"moved": load_encoder(str(tmp_path / "own"))}
     again, encoders, lines = fit_tokenizers(options(resume=True), data, moved)
@@ -91,7 +92,7 @@ def test_a_sweep_of_before_tokenizers_were_recorded_goes_on_with_the_class(
 ) -> None:
     write_own_encoder(tmp_path / "own", "bert, cased")
     encoder = load_encoder(str(tmp_path / "own"))
-    plan = create_sweep(options(), inputs, {"own": encoder}, [])
+    plan = create_sweep(prepared_with(options(), inputs, {"own": encoder}), "")
     path = Path(plan.options.folder, "sweep.json")
     info = {key: value for key, value in json.loads(path.read_text()).items() if key not in (TOKENIZERS_KEY, "crc32")}
     path.write_text(json.dumps(info))

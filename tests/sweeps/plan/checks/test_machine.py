@@ -14,11 +14,13 @@ def test_trial_that_just_fits_is_allowed(options: Build) -> None:
     check_capacity(options(workers=2, gpus_per_worker=1), 6, 2)
 
 
-def test_more_workers_than_cpus_are_refused(options: Build) -> None:
+def test_more_workers_than_cpus_or_gpus_are_refused(options: Build) -> None:
     with pytest.raises(ValueError) as raised:
         check_capacity(options(workers=2, cpus_per_worker=3), 5, 0)
     rule = "a trial must fit this machine, which has 5 CPUs"
     assert str(raised.value) == f"{rule}, got 2 workers with --cpus-per-worker 3"
+    with pytest.raises(ValueError, match="has 1 GPU, got 2 workers with --gpus-per-worker 1"):
+        check_capacity(options(workers=2, gpus_per_worker=1), 6, 1)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +30,7 @@ def test_each_worker_has_a_gpu_by_default_if_there_are_as_many(
     num_gpus: int, num_workers: int, expected: float, options: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
-    chosen = use_gpus(options(workers=num_workers))
+    chosen = use_gpus(options(workers=num_workers, finds_gpus=True))
     assert chosen == options(workers=num_workers, gpus_per_worker=expected)
     check_capacity(chosen, 8, num_gpus)
 
@@ -45,7 +47,11 @@ def test_gpus_of_a_cluster_are_counted_there(options: Build, monkeypatch: pytest
     node = {"NodeID": "n", "Alive": True, "Resources": {"CPU": 4.0, "GPU": 1.0}}
     monkeypatch.setattr("sweeps.cluster.connection.connected_to_ray", connected)
     monkeypatch.setattr("ray.nodes", lambda: [node, node, {**node, "Alive": False}])
-    assert [use_gpus(options(workers=n, address="auto")).gpus_per_worker for n in (1, 2, 3)] == [1.0, 1.0, 0.0]
+    assert [use_gpus(options(workers=n, address="auto", finds_gpus=True)).gpus_per_worker for n in (1, 2, 3)] == [
+        1.0,
+        1.0,
+        0.0,
+    ]
     assert asked == ["auto"] * 3
 
 

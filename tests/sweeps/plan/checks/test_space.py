@@ -1,4 +1,4 @@
-"""Starting weights and tasks of every point of a space."""
+"""Keys of --set and --vary, and what holds for every point of a space."""
 
 from pathlib import Path
 from typing import Any
@@ -7,18 +7,90 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD
-from search_spaces.space import SearchSpace
+from search_spaces.space import SearchSpace, load_space
 from sweeps.options import SweepOptions
 from sweeps.plan.checks.space import (
+    check_changes,
     check_comparable,
+    check_encoder_names,
     check_held_out_files,
     check_held_out_share,
     check_starts,
+    sets_searched,
 )
+from tests.one_line_error import one_line_error
+from tests.sweeps.plan.conftest import Build
 
 
 def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
     return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"set": {"smart.weight": "2"}},
+            "--set must leave alone what space 'smart_lambda' searches (smart.weight), got ",
+        ),
+        ({"set": {"encoder.name": "x"}}, "encoder.name must be given by --encoder, not by --set, got encoder.name=x"),
+        ({"set": {"seed": "1"}}, "seed must be given by --seed, not by --set, got seed=1"),
+        ({"set": {"replicate": "1"}}, "replicate must be given by --replicates, not by --set, got replicate=1"),
+        ({"set": {"data.hold_out": ".1"}}, "data.hold_out must be given by --hold-out, not by --set, got "),
+        ({"set": {"data.tasks.sst.weight": "1"}}, "--set must leave the definitions of tasks to tasks.toml"),
+        ({"vary": {"seed": (1, 2)}}, "seed must be given by --seed, not by --vary, got seed=(1, 2)"),
+        (
+            {"vary": {"smart.weight": "0,1"}, "set": {"smart.weight": "1"}},
+            "--set must leave alone what --vary searches (smart.weight), got smart.weight=1",
+        ),
+        (
+            {"vary": {"tasks.*.batch_size": "8,16"}, "set": {"tasks.sts.batch_size": "4"}},
+            "--set must leave alone what --vary searches (tasks.sst.batch_size, tasks.qqp.batch_size, ",
+        ),
+    ],
+)
+def test_key_with_a_flag_or_that_is_searched_is_refused(options: Build, changes: dict[str, Any], message: str) -> None:
+    asked = load_space("smart_lambda")
+    assert one_line_error(check_changes, options(**changes), asked.base, asked).startswith(message)
+
+
+def test_set_must_not_change_keys_of_a_named_point(options: Build) -> None:
+    asked = load_space("orders")
+    for key, value in (("stages.0.epochs", "1"), ("smart.weight", "1")):
+        message = one_line_error(check_changes, options(set={key: value}), asked.base, asked)
+        assert message.startswith("--set must leave alone what space 'orders' searches (stages, smart.weight), got ")
+        assert ("'stages.*.KEY=VALUE' sets a key in all stages" in message) == (key != "smart.weight")
+    check_changes(options(set={"stages.*.epochs": "1", "optimizer.learning_rate": "1"}), asked.base, asked)
+    check_changes(options(vary={"encoder.name": "a,b"}, set={"smart.weight": "1"}), asked.base, asked)
+
+
+@pytest.mark.parametrize(
+    ("searched", "is_hit"),
+    [
+        ("stages", False),
+        ("stages.1", True),
+        ("stages.1.epochs", True),
+        ("stages.1.order", False),
+        ("smart.weight", False),
+    ],
+)
+def test_a_key_of_all_stages_is_not_set_where_a_stage_is_searched(searched: str, is_hit: bool) -> None:
+    assert sets_searched("stages.*.epochs", searched) == is_hit
+
+
+@pytest.mark.parametrize(
+    ("name", "is_right"), [("owner/name", True), ("{}/here", True), ("./here", False), ("/no/such", False)]
+)
+def test_a_space_names_encoders_by_absolute_paths_alone(
+    tiny_config: TrialConfig, tmp_path: Path, name: str, is_right: bool
+) -> None:
+    (tmp_path / "here").mkdir()
+    named = {"first": {"encoder.name": name.format(tmp_path)}, "base": {}}
+    space = space_with(tiny_config, grid={"encoder_of": named})
+    if is_right:
+        check_encoder_names(space)
+    else:
+        assert one_line_error(check_encoder_names, space).startswith("encoder.name must be a hub name or")
 
 
 @pytest.mark.parametrize("path", ["here", "./here", "../here"])
@@ -55,6 +127,14 @@ def test_other_train_files_are_allowed_where_none_of_their_rows_are_held_out(tin
         check_held_out_files(space, [("sts", HELD), ("sst", "train"), ("qqp", HELD), ("qqp", HELD)])
     rule = "--hold-out must find a task's train rows in the same place in all trials of space 'trial'"
     assert str(caught.value) == f"{rule}, got different files of qqp, sts"
+
+
+@pytest.mark.parametrize("changes", [{"search": "tpe"}, {"scheduler": "asha"}])
+def test_search_and_scheduler_compare_trials_of_the_same_tasks(options: Build, changes: dict[str, Any]) -> None:
+    space = load_space("baselines")
+    check_comparable(space, options())
+    rule = "--search tpe and --scheduler compare trials, which in space 'baselines' train different tasks, got qqp; "
+    assert one_line_error(check_comparable, space, options(**changes)).startswith(rule)
 
 
 def test_a_race_compares_configurations_of_the_same_tasks(tiny_config: TrialConfig) -> None:

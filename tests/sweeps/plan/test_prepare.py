@@ -1,0 +1,204 @@
+"""From options to what is run: the space that is searched, its name, and that one function alone makes it."""
+
+import ast
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config.schema import to_dict
+from mtlib.data.tables import content_fingerprint
+from mtlib.demo.overrides import DEMO_NOTE, demo_overrides
+from results.records.trials import write_sweep
+from search_spaces.space import grid_configs, load_space, space_names
+from sweeps.options import SweepOptions
+from sweeps.plan.prepare import check_name_is_free, most_at_a_time, with_name
+from tests.one_line_error import one_line_error
+from tests.prepared import prepare_rows
+from tests.scripts import ROOT
+from tests.sweeps.plan.conftest import Build, write_tones
+from tests.task_tables import read_folder
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One storage for all tests, so that the demonstration is written once; no sweep is created in it."""
+    return tmp_path_factory.mktemp("storage")
+
+
+@pytest.fixture
+def options(storage: Path) -> Build:
+    def build(**changes: Any) -> SweepOptions:
+        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": str(storage), **changes})
+
+    return build
+
+
+STEPS = {
+    "fit_space": ("search_spaces/task_fit.py", "search_spaces/space_file.py"),
+    "with_methods": ("mtlib/config/trial.py",),
+    "change_base": ("sweeps/plan/space_changes.py",),
+    "vary": ("search_spaces/vary.py",),
+    "short_grid": ("sweeps/plan/space_changes.py",),
+    "set_stages": ("search_spaces/set_values.py",),
+    "as_begun": ("sweeps/plan/space_changes.py",),
+    "with_present_definitions": ("sweeps/plan/space_changes.py",),
+    "fit_encoders": ("sweeps/plan/precision.py",),
+    "use_gpus": ("sweeps/plan/checks/machine.py",),
+    "with_searched_encoder": ("sweeps/plan/space_changes.py",),
+    "pack_gpus": ("sweeps/plan/packing.py",),
+}
+"""The functions that change the space or the options of a sweep, with the files that define and use them."""
+
+
+def calls_in(tree: ast.AST) -> set[str]:
+    """Names of the functions that a piece of source calls."""
+    functions = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {ast.unparse(function).rpartition(".")[2] for function in functions}
+
+
+def test_one_function_alone_changes_the_space_and_the_options_of_a_sweep() -> None:
+    """But for the list of keys, which shows the base configuration of a space."""
+    prepares = ROOT / "sweeps" / "plan" / "prepare.py"
+    assert calls_in(ast.parse(prepares.read_text())) >= STEPS.keys() - {"fit_space"}
+    for path in (path for path in (ROOT / "sweeps").rglob("*.py") if path != prepares):
+        tree = ast.parse(path.read_text())
+        tree.body = [node for node in tree.body if getattr(node, "name", "") != "show_keys"]
+        place = path.relative_to(ROOT).as_posix()
+        used = {name for name in calls_in(tree) & STEPS.keys() if place not in STEPS[name]}
+        assert not used, f"{place} calls {', '.join(sorted(used))}, which is left to prepare"
+
+
+def test_demonstration_is_the_default_and_is_mentioned(options: Build, storage: Path) -> None:
+    inputs = prepare_rows(options())
+    base = inputs.space.base
+    assert inputs.notes == (DEMO_NOTE,)
+    assert inputs.data_folder.is_relative_to(storage / ".cache")
+    assert Path(base.encoder.name).is_relative_to(storage / ".cache")
+    plain = load_space("smart_lambda").base
+    assert base == plain.override({**demo_overrides(plain), "encoder.name": base.encoder.name})
+    orders = prepare_rows(options(space="orders", set={"stages.*.steps_per_epoch": "7"})).space
+    stages = [stage for config in grid_configs(orders) for stage in config.stages]
+    assert {stage.steps_per_epoch for stage in stages} == {7}, "--set comes after the demonstration's settings"
+    assert max(stage.epochs for stage in stages) < 10
+
+
+NOT_FOR_DEMO = ("layer_scales", "layers_alone", "long_runs", "pals_more_data", "synthetic_data")
+"""Spaces that name layers, or files, which the demonstration lacks."""
+SHOWN = [name for name in space_names() if name not in NOT_FOR_DEMO]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "orders")) for name in SHOWN])
+def test_every_space_can_be_prepared_for_the_demonstration(options: Build, name: str) -> None:
+    search = "grid" if load_space(name).grid else "tpe"
+    space = prepare_rows(options(space=name, search=search)).space
+    for config in space.configs:
+        assert sum(stage.epochs for stage in config.stages) <= 10
+        assert config.encoder.name == space.base.encoder.name
+
+
+def test_data_alone_uses_the_spaces_encoder(options: Build, tiny_folder: Path) -> None:
+    inputs = prepare_rows(options(data=tiny_folder))
+    assert inputs.space.base == load_space("smart_lambda").base
+    assert inputs.space.base.encoder.name == "bert-base-uncased"
+    assert inputs.notes == ()
+
+
+def test_given_data_encoder_seed_and_values_are_used(options: Build, tiny_folder: Path) -> None:
+    changes = {"optimizer.learning_rate": "0.5"}
+    asked = options(space="orders", data=tiny_folder, encoder="roberta-base", seed=3, hold_out=0.2, set=changes)
+    inputs = prepare_rows(asked)
+    for config in inputs.space.configs:
+        assert (config.encoder.name, config.seed, config.data.hold_out) == ("roberta-base", 3, 0.2)
+        assert config.optimizer.learning_rate == 0.5
+    assert inputs.space.published == load_space("orders").published
+    whole = prepare_rows(dataclasses.replace(asked, hold_out=0.0))
+    assert whole.fingerprint == content_fingerprint(read_folder(tiny_folder, ("sst", "qqp", "sts")))
+
+
+def test_varied_keys_replace_what_the_space_searches(options: Build, tiny_folder: Path) -> None:
+    changes = {"smart.weight": "2", "stages.1.sum_losses": "true", "stages.1.order": "batch_round_robin"}
+    space = prepare_rows(options(vary={"gradients": "sum,pcgrad"}, set=changes, data=tiny_folder)).space
+    assert space.base == load_space("smart_lambda").base.override(changes)
+    assert dict(space.grid) == {"gradients": ("sum", "pcgrad")}
+    assert not space.ranges
+    assert not prepare_rows(options(vary={"smart.weight": "0,0.3"}, data=tiny_folder)).space.published
+
+
+def test_the_base_has_its_own_encoder_among_searched_ones_else_the_first(options: Build, tiny_folder: Path) -> None:
+    for names, first in (("a,b", "a"), ("a,bert-base-uncased", "bert-base-uncased")):
+        space = prepare_rows(options(vary={"encoder.name": names}, data=tiny_folder)).space
+        assert space.base.encoder.name == first
+        assert [config.encoder.name for config in grid_configs(space)] == names.split(",")
+    message = one_line_error(prepare_rows, options(vary={"encoder.name": "a,b"}, encoder="c", data=tiny_folder))
+    assert message == "--encoder must be left out where encoder.name is searched, got c"
+
+
+@pytest.mark.parametrize("given", ["model", "~/model", "{}/far/model"])
+def test_starting_weights_are_found_from_any_folder(
+    options: Build, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    asked = options(data=tiny_folder, set={"encoder.start_from": given.format(tmp_path)})
+    place = Path(given.format(tmp_path)).expanduser().resolve()
+    message = one_line_error(prepare_rows, asked)
+    assert message == f"encoder.start_from must be a folder or a file, got {place}, which is missing"
+    place.mkdir(parents=True)
+    assert {config.encoder.start_from for config in prepare_rows(asked).space.configs} == {str(place)}
+
+
+@pytest.mark.parametrize("question", [{"space": "loss_weights"}, {"space": None, "vary": {"smart.weight": "0,1"}}])
+def test_general_spaces_are_for_the_tasks_of_the_data_that_set_leaves(
+    options: Build, tmp_path: Path, question: dict[str, Any]
+) -> None:
+    write_tones(tmp_path, "mood", "spam")
+    assert prepare_rows(options(data=tmp_path, **question)).space.base.active_tasks == ("mood", "spam", "tone")
+    inputs = prepare_rows(options(data=tmp_path, set={"stages.0.tasks": "tone,mood"}, **question))
+    assert set(inputs.space.base.tasks) == set(inputs.space.base.smart.tasks) == {"tone", "mood"}
+    rows = {"train": 30, "dev": 10}
+    assert inputs.num_rows == {(task, split): rows[split] for task in ("mood", "tone") for split in rows}
+
+
+def test_resumed_sweep_keeps_the_tasks_that_it_began_with(options: Build, tmp_path: Path) -> None:
+    write_tones(tmp_path / "data")
+    begun = options(data=tmp_path / "data", storage=str(tmp_path))
+    before = prepare_rows(begun)
+    write_sweep(begun.folder, {"base": to_dict(before.space.base)})
+    write_tones(tmp_path / "data", "mood")
+    assert prepare_rows(options(data=tmp_path / "data")).space.base.active_tasks == ("mood", "tone")
+    after = prepare_rows(dataclasses.replace(begun, resume=True))
+    assert after.space == before.space
+    assert after.fingerprint == before.fingerprint
+
+
+def test_a_sweep_without_a_name_is_called_by_its_space_and_the_time(options: Build) -> None:
+    space = load_space("orders")
+    assert with_name(options(), space).name == "first"
+    for vary, beginning in (({}, "orders"), ({"smart.weight": "0,1"}, "vary")):
+        name = with_name(options(name="", vary=vary), space).name
+        assert re.fullmatch(rf"{beginning}-\d{{8}}-\d{{6}}", name)
+
+
+def test_the_name_of_a_new_sweep_must_be_free(options: Build, tmp_path: Path) -> None:
+    asked = options(storage=str(tmp_path))
+    check_name_is_free(asked)
+    write_sweep(asked.folder, {})
+    check_name_is_free(dataclasses.replace(asked, resume=True))
+    message = one_line_error(check_name_is_free, asked)
+    assert message.endswith(
+        f"choose another with --name, or leave it out for one made from the time, got {asked.folder}"
+    )
+    Path(asked.folder, "sweep.json").unlink()
+    assert "it has no sweep.json: if a sweep was killed when it began there" in one_line_error(
+        check_name_is_free, asked
+    )
+
+
+def test_as_many_trials_run_at_a_time_as_there_are_unless_fewer_are_asked_for(options: Build) -> None:
+    space = load_space("smart_lambda")
+    assert most_at_a_time(options(replicates=3), space) == 21
+    assert most_at_a_time(options(concurrent=4), space) == 4
+    assert most_at_a_time(options(search="tpe", trials=5, concurrent=9), space) == 5
