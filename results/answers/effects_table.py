@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -51,7 +50,8 @@ def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[s
             is_base = value.value == column.key_of(key).base
             yield {"key": key.name, "task": column.task, "is_base": is_base, **cells}
         if key.name in column.curves:
-            yield from curve_points(column.curves[key.name], column)
+            for point in curve_points(column.curves[key.name], column):
+                yield {"key": key.name, "task": column.task, **point}
 
 
 def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
         "mean": column.value_of(effect.mean),
         "difference": None if effect.difference is None else column.value_of(effect.difference),
         "standard_error": effect.error,
-        **({} if effect.parts is None else asdict(effect.parts)),
+        **effect.parts,
         "low": low,
         "high": high,
         "decided_at": effect.decided_at,
@@ -76,11 +76,7 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
     for point, mean, score_difference, error, width in zip(*parts, strict=True):
         difference = column.value_of(score_difference)
         yield {
-            "key": curve.key,
             "value": float(point),
-            "task": column.task,
-            "is_base": None,
-            "num_trials": None,
             "mean": column.value_of(mean),
             "difference": difference,
             "standard_error": error,
@@ -92,7 +88,6 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
             "example_factor": 0.0,
             "low": difference - width,
             "high": difference + width,
-            "decided_at": None,
         }
 
 

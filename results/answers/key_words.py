@@ -123,7 +123,7 @@ def range_words(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> 
 
     A line shows no optimum, only whether the score rises or falls.
     """
-    sure = f"p {p_text(curve.p_value)}, {counted(curve.num_configurations, 'configuration')}"
+    sure = f"p {p_text(curve.p_value)}, {counted(column.num_distinct, 'configuration')}"
     hidden = "; an optimum inside it would not show" if curve.is_linear else ""
     worst = int(curve.means.argmin())
     if not curve.is_significant:

@@ -39,7 +39,6 @@ EDGE = 0.02
 class RangeEffect:
     """The curve of one key."""
 
-    key: str
     points: Floats
     """(points,) values of the key."""
     means: Floats
@@ -62,7 +61,6 @@ class RangeEffect:
     """Of freedom of the errors, which hold the variance of training and of the examples."""
     is_linear: bool
     """Whether a line was fitted, which shows no optimum inside the range: too few configurations for a curve."""
-    num_configurations: int
 
     @property
     def is_significant(self) -> bool:
@@ -83,7 +81,6 @@ class Fit:
     """(terms, configurations): the coefficients are `inverse @ means`."""
     covariance: Floats
     """The covariance of the coefficients, over trainings and examples."""
-    degrees: float
     means: ConfigurationMeans
     """With the scatter around the fit as their variance."""
 
@@ -166,7 +163,6 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
         columns=columns,
         inverse=inverse @ means.average(np.eye(len(design))),
         covariance=covariance,
-        degrees=degrees,
         means=means,
     )
 
@@ -174,7 +170,8 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
 def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeEffect:
     """Returns the curve of a key with a range, at a look at the sweep; None: the only one."""
     assert key.range is not None
-    level = ERROR if look is None else look.level(fit.degrees)
+    degrees = fit.means.total_degrees
+    level = ERROR if look is None else look.level(degrees)
     own = fit.columns[key.name]
     power = own.stop - own.start
     is_linear = power == 1
@@ -184,25 +181,23 @@ def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeE
     coefficients, covariance = (fit.inverse @ fit.means.means)[own], fit.covariance[own, own]
     curve = centred @ coefficients
     errors = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", centred, covariance, centred), 0.0))
-    draws = draw_coefficients(coefficients, covariance, fit.degrees)
+    draws = draw_coefficients(coefficients, covariance, degrees)
     best = scale[(draws @ terms.T).argmax(axis=1)]
     low, high = np.quantile(best, (level / 2, 1 - level / 2))
     optimum = scale[curve.argmax()]
     statistic = coefficients @ np.linalg.pinv(covariance) @ coefficients / power
     return RangeEffect(
-        key=key.name,
         points=values_at(key.range, scale),
         means=fit.design.mean(axis=0) @ (fit.inverse @ fit.means.means) + curve,
         differences=curve,
         errors=errors,
-        half_widths=errors * stats.t.isf(level / 2, fit.degrees),
+        half_widths=errors * stats.t.isf(level / 2, degrees),
         optimum=float(values_at(key.range, optimum)),
         optimum_interval=(float(values_at(key.range, low)), float(values_at(key.range, high))),
-        p_value=adjusted_p_value(float(stats.f.sf(statistic, power, fit.degrees)), level),
+        p_value=adjusted_p_value(float(stats.f.sf(statistic, power, degrees)), level),
         edge="" if is_linear else "low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
-        degrees=fit.degrees,
+        degrees=degrees,
         is_linear=is_linear,
-        num_configurations=len(fit.means.degrees),
     )
 
 

@@ -137,12 +137,12 @@ def test_replicates_are_points_and_means_are_those_of_the_effects(is_error: bool
 
 @pytest.mark.parametrize(("is_error", "sign"), [(False, 1), (True, -1)])
 def test_range_has_its_curve_and_a_band_around_it(is_error: bool, sign: int) -> None:
-    effects = sweep_of([], values={}, curves={"rate": curve_of("rate")})
+    effects = sweep_of([], values={}, curves={"rate": curve_of()})
     effects = with_rmse(effects) if is_error else effects
     task = "sts" if is_error else "overall"
     records = [build_record(0, params={"rate": 0.3}), build_record(1, params={})]
     scores = given_scores(task, {"0000-r0": 0.5, "0001-r0": 0.5})
-    panel, curve = panel_of(scores_by_value(effects, records, scores, RATE)), curve_of("rate")
+    panel, curve = panel_of(scores_by_value(effects, records, scores, RATE)), curve_of()
     line, band = panel.named("fitted curve"), panel.named("95 % band")
     means = list(sign * curve.means)
     assert panel.x["type"] == "log"

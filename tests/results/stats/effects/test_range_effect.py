@@ -101,7 +101,7 @@ def test_errors_are_those_of_least_squares_on_the_means_of_replicates() -> None:
     assert fit is not None
     reference = sm.OLS(means.means, fit.design).fit()
     np.testing.assert_allclose(fit.covariance, reference.cov_params())
-    assert fit.degrees == reference.df_resid
+    assert fit.means.total_degrees == reference.df_resid
 
 
 def test_no_effect_is_claimed_because_replicates_differ_less_than_the_fit_is_off() -> None:
