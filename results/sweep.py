@@ -28,7 +28,6 @@ from results.records.predictions import (
     HOW_TO_RESTORE,
     TrialEpoch,
     find_lost,
-    predicted_epochs,
     read_predictions,
     stack_predictions,
 )
@@ -348,9 +347,10 @@ def lost_trials(
 
     Empty where all are lost: then whoever reads them says so.
     """
-    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
-    at_best = curves[curves["epoch"] == curves["trial"].map(epochs)]
-    lost = find_lost(path, predicted_epochs(pa.Table.from_pandas(at_best, preserve_index=False).to_pylist(), tasks))
+    epochs = best_overall_epochs(curves, records)
+    scores = curves[curves["metric"] == curves["task"].map({name: task.metric for name, task in tasks.items()})]
+    at_best = scores[scores["epoch"] == scores["trial"].map(epochs)]
+    lost = find_lost(path, at_best[["task", "split", "trial", "epoch"]].itertuples(index=False, name=None))
     return lost if len(lost) < len(epochs) else {}
 
 

@@ -6,13 +6,13 @@ number of examples, and no resampling is needed. Examples that share a text are 
 summed first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mtlib.tasks import Task, overall_slopes
+from mtlib.tasks import Task
 from results.stats.groups import independent_groups, sum_groups
 from results.stats.resampling import Floats, Numbers, example_values
 
@@ -73,18 +73,3 @@ def score_covariance(
     groups = independent_groups(text_groups, influence.shape[1])
     covariance = covariance_over_examples(influence, groups)
     return pd.DataFrame(covariance, index=list(trials), columns=list(trials))
-
-
-def overall_covariance(
-    covariances: Mapping[str, pd.DataFrame], trials: Sequence[str], tasks: Mapping[str, Task]
-) -> pd.DataFrame:
-    """Covariance of trials' overall scores, (trials, trials); the tasks' examples are drawn independently.
-
-    Args:
-        covariances: by name of the task, from `score_covariance`; all tasks that count in the overall score.
-        trials: ids, each in every task's covariance.
-        tasks: the definitions of these tasks, or of more.
-    """
-    slopes, order = overall_slopes(covariances, tasks), list(trials)
-    parts = [slopes[task] ** 2 * found.loc[order, order].to_numpy() for task, found in covariances.items()]
-    return pd.DataFrame(np.sum(parts, axis=0), index=order, columns=order)

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from mtlib.tasks import TASKS, overall_score
+from mtlib.tasks import TASKS
 from results.stats.covariance import (
     covariance_over_examples,
     influence_values,
-    overall_covariance,
     score_covariance,
 )
 from results.stats.resampling import Floats, bootstrap_scores, example_values, score_examples
@@ -66,15 +65,3 @@ def test_covariance_agrees_with_a_bootstrap(task: str) -> None:
     found = score_covariance(TASKS[task], TRIALS, logits, labels)
     resampled = bootstrap_scores(TASKS[task], example_values(TASKS[task], logits, labels), labels, num_resamples=4000)
     assert np.allclose(found, np.cov(resampled), rtol=0.15, atol=0.05 * np.diag(found).max())
-
-
-def test_overall_covariance_is_the_weighted_sum_of_independent_tasks() -> None:
-    tasks = {task: score_covariance(TASKS[task], TRIALS, *simulated_logits(task)) for task in ("sst", "qqp", "sts")}
-    found = overall_covariance(tasks, ("c", "a"), TASKS)
-    scores = dict.fromkeys(tasks, 0.5)
-    slopes = {
-        task: (overall_score({**scores, task: 0.6}, TASKS) - overall_score(scores, TASKS)) / 0.1 for task in tasks
-    }
-    expected = sum(slopes[task] ** 2 * tasks[task].loc[["c", "a"], ["c", "a"]].to_numpy() for task in tasks)
-    assert np.allclose(found, expected)
-    assert list(found) == list(found.index) == ["c", "a"]
