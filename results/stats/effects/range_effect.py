@@ -16,9 +16,10 @@ from scipy import stats
 
 from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, training_covariance
 from results.stats.effects.key_effects import ValueContrasts, value_contrasts
-from results.stats.effects.searched_keys import NO_VALUE, KeyRange, SearchedKey, in_value_order
+from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, in_value_order
 from results.stats.error_spending import ERROR, Look, adjusted_p_value
 from results.stats.resampling import Floats
+from search_spaces.domain import Float, Int
 
 POINTS = 101
 """The points of a curve, from one end of the range to the other."""
@@ -119,18 +120,16 @@ def build_design(
     return np.concatenate(parts, axis=1), columns
 
 
-def range_terms(domain: KeyRange, values: Sequence[Any], power: int) -> Floats:
+def range_terms(domain: Float | Int, values: Sequence[Any], power: int) -> Floats:
     """(configurations, power) Legendre polynomials of the position in the range; 0 where there is no value."""
     has_value = np.array([value is not NO_VALUE for value in values])
     position = positions(domain, np.array([domain.low if own is NO_VALUE else own for own in values], dtype=float))
     return np.asarray(np.polynomial.legendre.legvander(position, power)[:, 1:] * has_value[:, None])
 
 
-def positions(domain: KeyRange, values: Floats) -> Floats:
+def positions(domain: Float | Int, values: Floats) -> Floats:
     """Values as positions from -1 to 1, on the scale that they were sampled on."""
-    low, high, at = (
-        np.log(v) if domain.is_log else np.asarray(v, dtype=float) for v in (domain.low, domain.high, values)
-    )
+    low, high, at = (np.log(v) if domain.log else np.asarray(v, dtype=float) for v in (domain.low, domain.high, values))
     return np.asarray(2 * (at - low) / (high - low) - 1)
 
 
@@ -221,9 +220,9 @@ def draw_coefficients(coefficients: Floats, covariance: Floats, degrees: float) 
     return np.asarray(coefficients + normal / scale[:, None])
 
 
-def values_at(domain: KeyRange, position: Any) -> Any:
+def values_at(domain: Float | Int, position: Any) -> Any:
     """Values of the key at positions from -1 to 1."""
     share = (np.asarray(position) + 1) / 2
-    if domain.is_log:
+    if domain.log:
         return domain.low * (domain.high / domain.low) ** share
     return domain.low + (domain.high - domain.low) * share

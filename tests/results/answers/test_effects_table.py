@@ -7,8 +7,9 @@ import pytest
 
 from results.answers.effects_table import COLUMNS, effects_frame, render_effects
 from results.stats.effects.range_effect import RangeEffect
-from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import SweepEffects
+from search_spaces.domain import Float
 from tests.results.answers.test_answer import KEY, sweep_of, value
 
 EFFECTS = sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.02, None)])
@@ -32,7 +33,7 @@ def curve_of() -> RangeEffect:
 
 
 def with_range() -> SweepEffects:
-    key = SearchedKey(name="rate", values=(), range=KeyRange(low=0.0, high=4.0, is_log=False))
+    key = SearchedKey(name="rate", values=(), range=Float(low=0.0, high=4.0, log=False))
     column = replace(EFFECTS.columns["overall"], curves={"rate": curve_of()})
     return replace(EFFECTS, keys=[KEY, key], columns={"sst": replace(column, task="sst"), "overall": column})
 

@@ -19,16 +19,17 @@ from results.figures.effects import (
     scores_by_value,
     value_figures,
 )
-from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.trial_scores import TrialScores
+from search_spaces.domain import Float
 from tests.results.answers.test_answer import KEY, sweep_of, value
 from tests.results.answers.test_effects_table import curve_of, with_range
 from tests.results.conftest import build_record
 from tests.results.figures.conftest import caption_of, ends_of, panel_of, panels_of, points_of
 
 EFFECTS = sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.02)])
-RATE = SearchedKey(name="rate", values=(), range=KeyRange(low=0.1, high=4.0, is_log=True))
+RATE = SearchedKey(name="rate", values=(), range=Float(low=0.1, high=4.0, log=True))
 
 
 def with_rmse(effects: SweepEffects) -> SweepEffects:
