@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -38,20 +39,15 @@ CURVE_ROWS = 5
 
 def effects_frame(effects: SweepEffects) -> pd.DataFrame:
     """Returns all effects of a sweep; `Sweep.effects` describes the columns."""
-    rows = [row for column in effects.columns.values() for row in column_rows(effects, column)]
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-
-
-def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[str, Any]]:
-    """Yields the rows of one score."""
-    for key in effects.keys:
+    rows: list[dict[str, Any]] = []
+    for column, key in product(effects.columns.values(), effects.keys):
+        where = {"key": key.name, "task": column.task}
         for value in column.values.get(key.name, ()):
-            cells = value_cells(value, column)
             is_base = value.value == column.key_of(key).base
-            yield {"key": key.name, "task": column.task, "is_base": is_base, **cells}
+            rows.append({**where, "is_base": is_base, **value_cells(value, column)})
         if key.name in column.curves:
-            for point in curve_points(column.curves[key.name], column):
-                yield {"key": key.name, "task": column.task, **point}
+            rows += [{**where, **point} for point in curve_points(column.curves[key.name], column)]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
 
 def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:

@@ -161,7 +161,8 @@ def combine_margins(
     if look is not None:
         level = level_of(look, means, compared, float(known.max()))
         known, estimated = quantiles_at(known, MAX_DEGREES, level), quantiles_at(estimated, compared.degrees, level)
-    return Margins(compared=compared, training_factors=estimated, example_factor=float(known.max()))  # the same for all
+    factor = float(known.max())  # the same for all
+    return Margins(compared=compared, training_factors=estimated, example_factor=factor)
 
 
 def level_of(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:

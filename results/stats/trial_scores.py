@@ -83,7 +83,11 @@ def read_scores(
         ValueError: the curves have a task that `tasks` lacks, or predictions are missing.
     """
     epochs, values = scores_at_best_epochs(records, curves, tasks)
-    covariances = example_covariances(values, epochs, tasks, read)
+    covariances = {}
+    for (task, split), by_trial in values.items():
+        if task != OVERALL:
+            labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
+            covariances[task, split] = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
     return TrialScores(
         epochs=epochs,
         values=values,
@@ -138,21 +142,6 @@ def best_overall_epochs(curves: pd.DataFrame, records: Sequence[TrialRecord]) ->
     points = curves[(curves["task"] == OVERALL) & curves["trial"].isin(trials)]
     highest = points.sort_values(["value", "epoch"], ascending=[False, True]).drop_duplicates("trial")
     return dict(zip(highest["trial"], highest["epoch"].astype(int), strict=True))
-
-
-def example_covariances(
-    values: Mapping[Column, Mapping[str, float]],
-    epochs: Mapping[str, int],
-    tasks: Mapping[str, Task],
-    read: ReadPredictions,
-) -> dict[Column, pd.DataFrame]:
-    """Covariance over examples of the trials' scores, for every task and split."""
-    covariances = {}
-    for (task, split), by_trial in values.items():
-        if task != OVERALL:
-            labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
-            covariances[task, split] = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
-    return covariances
 
 
 def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:

@@ -22,13 +22,13 @@ class ValueEffect:
     num_trials: int
     mean: float
     """Mean score over replicates and over what else was searched."""
-    difference: float | None
+    difference: float | None = None
     """From the base value, over the other keys' values that both were trained with; None if there are none."""
-    error: float | None
+    error: float | None = None
     """Standard error of the difference, over training and examples; None where training was not repeated."""
     parts: Mapping[str, float] = field(default_factory=dict)
     """What half the width of the interval at the present look is made of, by name; empty where there is no `error`."""
-    interval: tuple[float, float] | None
+    interval: tuple[float, float] | None = None
     """95 % of the difference, for all values of the key and all looks at once; None as `error`."""
     decided_at: int | None = None
     """Replicates, or trainings of a search, after which the interval did not contain 0; None if it does."""
@@ -82,9 +82,6 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | Non
             value=value,
             num_trials=int(means.num_models[own.configurations[value]].sum()),
             mean=float(coefficients @ means.means),
-            difference=None,
-            error=None,
-            interval=None,
         )
         for value, coefficients in own.means.items()
     }

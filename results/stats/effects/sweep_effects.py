@@ -194,7 +194,7 @@ def sweep_effects(
     counted, best = finished, replicated_best(info, records)
     is_grid = info.get("search") == "grid"
     if best is not None:
-        counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
+        counted = [r for r in finished if (r.number in best if is_grid else r.replicate < info["options"]["chosen_by"])]
     keys, search = with_bases(searched_keys(info, counted), bases or {}), info["search"]
     keys.sort(key=lambda key: key.name)  # what is said does not depend on the order of typing
     scored = {task: [r for r in counted if r.trial_id in scores.values.get((task, "dev"), {})] for task in scores.tasks}
@@ -216,7 +216,7 @@ def sweep_effects(
         left_out={name: count for name, count in status_counts(info, records).items() if name not in COMPLETED},
         num_early=len(ended) - len(finished),
         race=looks.race,
-        num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
+        num_dropped=0 if best is None else len({record.number for record in finished} - best),
         has_different_tasks=has_different_tasks,
         counted=frozenset(record.trial_id for record in counted),
         amounts=amounts_by_tasks(counted, scores),
@@ -260,7 +260,7 @@ def column_effects(
         is_grid: whether it searches a grid: a race between the best of a search has rounds, too, and still curves.
     """
     params, models = [group[0].params for group in groups], scores.of_models((task, "dev"), counted, groups)
-    means, counts = configuration_means(models), np.bincount(models.configurations)
+    means = configuration_means(models)
     varied = [key for key in keys if len({key.value_of(own) for own in params}) > 1]
     column = ColumnEffects(
         task=task,
@@ -268,7 +268,7 @@ def column_effects(
         num_configurations=len(params),
         num_distinct=len(means.degrees),
         num_trials=len(models.scores),
-        num_replicates=(int(counts.min()), int(counts.max())),
+        num_replicates=(int(means.num_models.min()), int(means.num_models.max())),
         is_known=means.has_replicates,
     )
     if is_grid:
