@@ -117,9 +117,3 @@ def logits_array(table: pa.Table) -> npt.NDArray[np.float32]:
     """Logits as an array, (rows, num_logits)."""
     values: npt.NDArray[np.float32] = table["logits"].combine_chunks().flatten().to_numpy()
     return values.reshape(table.num_rows, -1)
-
-
-def reported_epochs(curves: pa.Table) -> list[TrialEpoch]:
-    """Returns every trial and epoch of a table of curves, sorted."""
-    pairs = curves.group_by(["trial", "epoch"]).aggregate([])
-    return sorted(zip(pairs["trial"].to_pylist(), pairs["epoch"].to_pylist(), strict=True))

@@ -17,25 +17,11 @@ from results.stats.groups import independent_groups, sum_groups
 from results.stats.resampling import Floats, Numbers, example_values
 
 
-def influence_values(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """Returns each example's influence on the task's score, with mean 0 over examples.
-
-    Args:
-        task: whose metric, which gives the formula.
-        values: (models, rows), from `example_values`.
-        labels: (rows,).
-
-    Returns:
-        (models, rows).
-    """
-    return task.metric_entry.influences(values, np.asarray(labels, dtype=np.float64))
-
-
 def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -> Floats:
     """Covariance of the models' scores over draws of examples.
 
     Args:
-        influence: (models, rows), from `influence_values`.
+        influence: (models, rows) of each example on the score, by the metric, with mean 0 over examples.
         groups: (rows,) number from 0 of the group that each example belongs to; whole groups are drawn. None if every
             example is drawn on its own.
 
@@ -69,7 +55,8 @@ def score_covariance(
         labels: (rows,).
         text_groups: as in `results.stats.groups.independent_groups`.
     """
-    influence = influence_values(task, example_values(task, logits, labels), labels)
+    values = example_values(task, logits, labels)
+    influence = task.metric_entry.influences(values, np.asarray(labels, dtype=np.float64))
     groups = independent_groups(text_groups, influence.shape[1])
     covariance = covariance_over_examples(influence, groups)
     return pd.DataFrame(covariance, index=list(trials), columns=list(trials))

@@ -16,10 +16,8 @@ from results.records.predictions import (
     has_same_examples,
     labels_array,
     read_predictions,
-    reported_epochs,
     stack_predictions,
 )
-from results.records.tables import read_curves
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_report
 
@@ -47,9 +45,7 @@ def test_predictions_can_be_filtered_by_trial_and_epoch(sweep_folder: Path) -> N
     assert read_predictions(sweep_folder, "sts", "train").num_rows == 0
 
 
-def test_epochs_of_curves_are_those_with_predictions(sweep_folder: Path) -> None:
-    curves = read_curves(sweep_folder)
-    assert reported_epochs(curves) == ALL
+def test_predictions_that_are_missing_or_damaged_are_found(sweep_folder: Path) -> None:
     dev, train = [(task, "dev") for task in TASKS], [("sst", "train")]
     wanted = [(*part, *key) for part in (*dev, *train) for key in ALL]
     assert find_lost(sweep_folder, wanted) == {}

@@ -6,7 +6,6 @@ import pytest
 from mtlib.tasks import TASKS
 from results.stats.covariance import (
     covariance_over_examples,
-    influence_values,
     score_covariance,
 )
 from results.stats.resampling import Floats, bootstrap_scores, example_values, score_examples
@@ -35,13 +34,13 @@ def test_influence_is_the_limit_of_the_jackknife(task: str) -> None:
         score_examples(TASKS[task], np.delete(values, row, axis=1), np.delete(labels, row)) for row in range(num_rows)
     ]
     jackknife = (num_rows - 1) * (whole - np.stack(left_out)).T
-    assert np.allclose(influence_values(TASKS[task], values, labels), jackknife, atol=0.05)
+    assert np.allclose(TASKS[task].metric_entry.influences(values, labels), jackknife, atol=0.05)
 
 
 def test_copies_of_an_example_in_one_group_count_as_one() -> None:
     values, labels = make_values("sst", 50)
-    single = covariance_over_examples(influence_values(TASKS["sst"], values, labels))
-    doubled = influence_values(TASKS["sst"], np.repeat(values, 2, axis=1), np.repeat(labels, 2))
+    single = covariance_over_examples(TASKS["sst"].metric_entry.influences(values, labels))
+    doubled = TASKS["sst"].metric_entry.influences(np.repeat(values, 2, axis=1), np.repeat(labels, 2))
     assert np.allclose(covariance_over_examples(doubled, np.repeat(np.arange(50), 2)), single)
     assert np.all(np.diag(covariance_over_examples(doubled)) < 0.6 * np.diag(single))
 
