@@ -33,7 +33,7 @@ from mtlib.runtime.command_line import run_command
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS, overall_score, overall_slopes
-from results.ensembles.outputs import outputs_of, predictions_of
+from results.ensembles.outputs import outputs_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, load_models
 from results.inference.predictor import Predictor, ensemble_of
@@ -136,7 +136,7 @@ def predict_held_out(sweep: Path, record: TrialRecord, held_out: Tables) -> Iter
 
 def prediction_frame(split: str, task: str, ids: Sequence[str], outputs: npt.ArrayLike) -> pd.DataFrame:
     """The class or number that outputs, (rows, width), predict."""
-    predicted = predictions_of(TASKS[task], outputs)
+    predicted = TASKS[task].kind_entry.predict(outputs)
     return pd.DataFrame({"split": split, "task": task, "id": ids, "prediction": predicted})
 
 

@@ -34,7 +34,7 @@ from results.stats.configuration_means import (
     configuration_means,
     contrasts,
 )
-from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.covariance import covariance_over_examples
 from results.stats.margins import confidence_set, margins_control
 from results.stats.power import precision_of
 
@@ -174,7 +174,7 @@ def scores_of(right: Right) -> ModelScores:
     num_replicates, num_rows = right.shape[1:]
     models = right.reshape(-1, num_rows)
     some = models[:, :COVARIANCE_ROWS].astype(np.float64)
-    influence = influence_values(TASK, some, np.ones(some.shape[1]))
+    influence = TASK.metric_entry.influences(some, np.ones(some.shape[1]))
     numbers = np.arange(len(models))
     return ModelScores(
         configurations=numbers // num_replicates,

@@ -35,11 +35,10 @@ from results.inference.predictor import load_predictor
 from results.records.examples import read_hold_out
 from results.records.selection import Selection
 from results.records.trials import read_sweep
-from results.selection.cross_fitting import interval
 from results.selection.hold_out_score import predict_table, read_held_out_rows
 from results.selection.select_all import SelectionRequest, select_from
 from results.stats.groups import text_groups_of
-from results.stats.resampling import CONFIDENCE, bootstrap_scores, score_examples
+from results.stats.resampling import CONFIDENCE, bootstrap_scores, percentile_interval, score_examples
 
 
 def main() -> int:
@@ -98,9 +97,9 @@ def row_of(
     expected, lead = chosen.score, resampled[1] - resampled[0]
     bounds = {
         "expected": expected.interval,
-        "held_out": interval(resampled[1]),
+        "held_out": percentile_interval(resampled[1]),
         "expected_lead": expected.lead_interval,
-        "held_out_lead": interval(lead),
+        "held_out_lead": percentile_interval(lead),
     }
     values = {
         "expected": expected.cross_fitted,

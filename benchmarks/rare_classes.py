@@ -21,7 +21,6 @@ import numpy.typing as npt
 from scipy.stats import norm
 
 from mtlib.tasks import Task
-from results.stats.covariance import influence_values
 from results.stats.resampling import CONFIDENCE, bootstrap_scores, percentile_interval, score_examples
 
 NUM_CLASSES, RARE = 6, 5
@@ -117,7 +116,7 @@ def check(task: Task, found: DevSet, truth: float) -> tuple[float, bool, bool, b
     labels = found.labels
     values = (found.predictions == labels).astype(np.float64) if task.metric == "accuracy" else found.predictions
     score, other = score_examples(task, values, labels)
-    influences = influence_values(task, values, labels)
+    influences = task.metric_entry.influences(values, labels)
     error, error_of_difference = (
         float(np.sqrt((own**2).mean() / len(labels))) for own in (influences[0], influences[0] - influences[1])
     )

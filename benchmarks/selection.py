@@ -55,11 +55,11 @@ from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, methods_for
 from results.ensembles.selection_method import Settings
-from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
+from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, widened
 from results.selection.method_scores import paired_difference, simultaneous_quantile
 from results.selection.select_all import SelectionRequest
 from results.selection.select_ensemble import automatic_method, is_above, select_ensemble
-from results.stats.resampling import Floats
+from results.stats.resampling import Floats, percentile_interval
 
 BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
 
@@ -119,7 +119,7 @@ def evaluate(dev: Pool, further: World, chosen: Ensemble, fitted: CrossFitted, s
     """The scores of what a selection method chose."""
     rows = np.arange(len(dev.labels))
     resampled, score = bootstrap(fitted, seed=seed), float(fitted.scores.mean())
-    low, high = interval(widened(resampled, score, fitted.standard_error))
+    low, high = percentile_interval(widened(resampled, score, fitted.standard_error))
     true = true_score(further, chosen)
     on_dev = score_rows(dev, ensemble_outputs(dev, chosen, rows), rows)
     return Outcome(

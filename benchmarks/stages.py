@@ -41,7 +41,7 @@ from mtlib.model.encoder import load_encoder
 from mtlib.runtime.storage import Location
 from mtlib.stages.plan import plan_stages
 from results.records.driver_file import Ownership
-from results.records.tables import read_curves, read_trials
+from results.records.tables import read_trials, read_with_warnings
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_plan
@@ -123,7 +123,7 @@ def measure(plan: SweepPlan) -> Measured:
 
 def load_curves(folder: Location) -> pd.DataFrame:
     """The curves of a sweep without their times, sorted."""
-    frame: pd.DataFrame = read_curves(folder).drop_columns(["seconds"]).to_pandas()
+    frame: pd.DataFrame = read_with_warnings(folder).curves.drop_columns(["seconds"]).to_pandas()
     return frame.sort_values(list(frame.columns)).reset_index(drop=True)
 
 

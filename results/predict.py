@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import io
 import itertools
 import shlex
 import sys
@@ -19,7 +20,7 @@ from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted,
 from mtlib.runtime.console import show_note, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import typed_command
-from mtlib.runtime.storage import expanded_path, is_uri, open_folder, split_location
+from mtlib.runtime.storage import expanded_path, is_uri, open_folder, split_location, write_bytes
 from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import BUNDLE_FILE, find_bundle, load_bundled, make_bundle_again, read_bundle
 from results.inference.models import ModelSource, find_sweeps
@@ -37,7 +38,7 @@ from results.inference.readers import (
     read_texts,
 )
 from results.inference.writers import OUTPUT_SUFFIXES, OutputFormat, find_output_format, format_header, format_rows
-from results.records.files import check_output, find_sweep, open_atomic
+from results.records.files import check_output, find_sweep
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 STANDARD_OUTPUT = "-"
@@ -207,15 +208,11 @@ def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iter
     id_column = (task.files and task.files.id_column) or ID_COLUMN
     with open_input(file.place) as stream:
         texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column)
-        yield stream, itertools.chain(read_first(texts), texts)
-
-
-def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
-    """Returns the first row, if there is one; the error of a missing column names the flag for other columns."""
-    try:
-        return list(itertools.islice(texts, 1))
-    except MissingColumnError as error:
-        raise ValueError(f"{error} (--columns names those of the texts, if they are others)") from error
+        try:
+            first = list(itertools.islice(texts, 1))
+        except MissingColumnError as error:
+            raise ValueError(f"{error} (--columns names those of the texts, if they are others)") from error
+        yield stream, itertools.chain(first, texts)
 
 
 def write_predictions(
@@ -318,8 +315,9 @@ def open_output(place: str) -> Iterator[Write]:
         yield write_data
         return
     folder, name = split_location(place if is_uri(place) else expanded_path(place))
-    with open_atomic(open_folder(folder or "."), name) as stream:
-        yield lambda text: stream.write(text.encode())
+    stream = io.BytesIO()
+    yield lambda text: stream.write(text.encode())
+    write_bytes(open_folder(folder or "."), name, stream.getvalue())
 
 
 if __name__ == "__main__":

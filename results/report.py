@@ -3,9 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
@@ -13,10 +11,6 @@ from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import absolute_location, expanded_path, is_uri, join_location
 from results.records.files import check_output, find_sweep
-
-if TYPE_CHECKING:
-    from results.page.sections import PageInputs
-    from results.sweep import Sweep
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,13 +23,8 @@ def run_report(arguments: Sequence[str] | None) -> None:
     options = read_report_command(arguments)
 
     # Here, so that --help and mistakes answer at once.
-    from results.page.write import (
-        IMAGES_FOLDER,
-        PAGE_FILE,
-        build_page,
-        write_figures,
-        write_page,
-    )
+    from results.page.predictions import texts_reader
+    from results.page.write import IMAGES_FOLDER, PAGE_FILE, build_page, inputs_of, write_figures, write_page
     from results.sweep import load_sweep
 
     home = options.output or options.sweep
@@ -43,13 +32,9 @@ def run_report(arguments: Sequence[str] | None) -> None:
     sweep = load_sweep(options.sweep)
     inputs_read = [options.sweep, options.data, (sweep.info.get("data") or {}).get("folder")]
     is_own = home == options.sweep  # what was there is an earlier page of this sweep
-    for output, is_wanted in (
-        (join_location(home, PAGE_FILE), True),
-        (images, options.images),
-    ):
-        if is_wanted:
-            check_output("--output", output, inputs_read, overwrite=options.overwrite or is_own)
-    page = build_page(page_inputs(options, sweep))
+    for output in (join_location(home, PAGE_FILE), *([images] if options.images else [])):
+        check_output("--output", output, inputs_read, overwrite=options.overwrite or is_own)
+    page = build_page(inputs_of(sweep, texts_reader(sweep, options.data) if options.texts else None))
     if options.images:  # first: where they cannot be drawn nothing is written, and the command can be typed again
         show_lines([f"Drawing {counted(len(page.figures), 'figure')} ..."])
         show_lines([f"Images: {write_figures(page, images)} files in {images}"])
@@ -70,15 +55,6 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     require(options.data is None or options.texts, "--data must come with --texts", options.data)
     options.data = None if options.data is None else expanded_path(options.data)
     return options
-
-
-def page_inputs(options: argparse.Namespace, sweep: "Sweep") -> "PageInputs":
-    """Returns what the page of a sweep is made of; texts only if asked for."""
-    from results.page.predictions import texts_reader
-    from results.page.write import inputs_of
-
-    inputs = inputs_of(sweep)
-    return replace(inputs, read_texts=texts_reader(sweep, options.data)) if options.texts else inputs
 
 
 def build_parser() -> argparse.ArgumentParser:

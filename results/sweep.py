@@ -20,7 +20,7 @@ from mtlib.tasks import Task
 from results.answers.answer import SweepAnswer, answer_question
 from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
-from results.records.driver_file import find_stop_time
+from results.records.driver_file import read_driver
 from results.records.examples import read_groups
 from results.records.expected_trials import status_counts
 from results.records.files import find_sweep, folder_name
@@ -28,7 +28,6 @@ from results.records.predictions import (
     HOW_TO_RESTORE,
     TrialEpoch,
     find_lost,
-    predicted_epochs,
     read_predictions,
     stack_predictions,
 )
@@ -46,7 +45,7 @@ from results.records.trials import (
 )
 from results.stats.effects.searched_keys import base_number, searched_keys
 from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
-from results.stats.looks import Looks, looks_at
+from results.stats.looks import looks_at
 from results.stats.race import decide_complete_rounds
 from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
 from results.stats.texts import frame_value, value_text
@@ -247,27 +246,18 @@ class Sweep:
         """
         return self.find_answer(difference).paragraphs
 
-    def find_answer(self, difference: float | None = None) -> SweepAnswer:
-        """Returns the question, the findings and the conditions of `answer` apart; arguments likewise."""
+    def find_answer(self, difference: float | None = None, effects: SweepEffects | None = None) -> SweepAnswer:
+        """Returns the question, the findings and the conditions of `answer` apart; `effects` may have other bases."""
         try:
-            return self.answer_from(self.estimated_effects, difference)
+            found = effects or self.estimated_effects
+            # A grid names no best configuration: nothing is ranked for its answer.
+            ranked = [] if found.search == "grid" else [row for row in self.ranked if row.is_finished]
+            number = base_number(searched_keys(self.info, self.records), self.records)
+            return answer_question(found, self.records, difference, ranked=ranked, base_number=number)
         except ValueError as error:
             question = (self.info.get("space") or {}).get("question")
             why = f"The question has no answer: {reason_of(error)}."
             return SweepAnswer(question=str(question or self.name), found=[why])
-
-    def answer_from(self, effects: SweepEffects, difference: float | None = None) -> SweepAnswer:
-        """As `find_answer`, from effects of this sweep, perhaps with other base values."""
-        if effects.search == "grid":  # names no best configuration: nothing is ranked for its answer
-            return answer_question(effects, self.records, difference)
-        number = base_number(searched_keys(self.info, self.records), self.records)
-        ranked = [row for row in self.ranked if row.is_finished]
-        return answer_question(effects, self.records, difference, ranked=ranked, base_number=number)
-
-    @cached_property
-    def looks(self) -> Looks:
-        """How many of its rounds are complete, and at which it was first to be looked at."""
-        return looks_at(self.info, self.records)
 
     def decide_race(self, waiting: Collection[str] = ()) -> RaceRecord:
         """Returns what its race decides after its complete rounds; raises as `ranking`, or if tasks differ.
@@ -284,7 +274,8 @@ class Sweep:
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:
         """The configurations, best first; raises as `ranking`."""
-        return rank(self.records, self.scores, self.looks, replicated_best(self.info, self.records))
+        looks, best = looks_at(self.info, self.records), replicated_best(self.info, self.records)
+        return rank(self.records, self.scores, looks, best)
 
     @cached_property
     def estimated_effects(self) -> SweepEffects:
@@ -321,7 +312,8 @@ def load_sweep(path: Location) -> Sweep:
     """
     path = find_sweep(path) if isinstance(path, str) else path
     info = read_sweep(path)
-    stopped, found = find_stop_time(path), read_with_warnings(path)
+    driver = read_driver(path)
+    stopped, found = driver.stop_time if driver else None, read_with_warnings(path)
     curves = typed_frame(found.curves)
     completed = {record.trial_id for record in found.records if record.status in COMPLETED}
     lost = {trial: f"{what}; {HOW_TO_RESTORE}" for trial, what in found.damaged.items() if trial in completed}
@@ -348,9 +340,10 @@ def lost_trials(
 
     Empty where all are lost: then whoever reads them says so.
     """
-    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
-    at_best = curves[curves["epoch"] == curves["trial"].map(epochs)]
-    lost = find_lost(path, predicted_epochs(pa.Table.from_pandas(at_best, preserve_index=False).to_pylist(), tasks))
+    epochs = best_overall_epochs(curves, records)
+    scores = curves[curves["metric"] == curves["task"].map({name: task.metric for name, task in tasks.items()})]
+    at_best = scores[scores["epoch"] == scores["trial"].map(epochs)]
+    lost = find_lost(path, at_best[["task", "split", "trial", "epoch"]].itertuples(index=False, name=None))
     return lost if len(lost) < len(epochs) else {}
 
 

@@ -23,7 +23,7 @@ from results.sweep import load_sweep as load_sweep
 def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
     """Prints the answer to a sweep's question, and a table for each searched key."""
     found, width = sweep.estimate_effects(bases), output_width()
-    show_lines(wrapped([*sweep.answer_from(found, difference).paragraphs, ""], width))
+    show_lines(wrapped([*sweep.find_answer(difference, found).paragraphs, ""], width))
     show_lines(render_effects(found, width))
     show_lines(wrapped([f"{finding.line}." for finding in equal_trainings(sweep)], width))
 

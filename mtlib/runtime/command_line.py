@@ -66,11 +66,6 @@ def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) ->
     return options
 
 
-def flag_of(name: str) -> str:
-    """Returns the flag that sets a value of this name."""
-    return f"--{name.replace('_', '-')}"
-
-
 def whole_number(text: str) -> int:
     """Returns the type of an argument that takes a whole number."""
     try:

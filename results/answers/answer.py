@@ -102,15 +102,17 @@ def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], differen
     found = key_paragraphs(effects, column)
     if not found:
         yield "Nothing is compared: all finished configurations have the same values of the searched keys."
-    for own in found:
-        of_task = effects.columns.get(own.key.task)  # a key of one task is asked about for that task
+    for key, words in found.items():
+        of_task = effects.columns.get(key.task)  # a key of one task is asked about for that task
         if of_task is not None and of_task is not column and of_task.is_known:
-            found_there = [one.words for one in key_paragraphs(effects, of_task) if one.key == own.key]
-            yield from (f"{of_task.title}: {words}" for words in found_there)
-        yield own.words
+            found_there = key_paragraphs(effects, of_task)
+            if key in found_there:
+                yield f"{of_task.title}: {found_there[key]}"
+        yield words
     if effects.race.decisions and difference is None:
         return  # which says what more replicates would show
-    more = what_more_shows(effects, column, records, [own.answer for own in found if own.answer], difference)
+    answers = [answer_of(key, column) for key in found if key.name in column.values]
+    more = what_more_shows(effects, column, records, answers, difference)
     if more:
         yield more
 
@@ -119,39 +121,31 @@ def task_answers(effects: SweepEffects) -> Iterator[str]:
     """Yields a paragraph for each task, where configurations were trained on different tasks."""
     yield f"{capitalized(effects.why_none)}. The effects on each task:"
     for column in effects.compared:
-        words = [own.words for own in key_paragraphs(effects, column)]
+        words = " ".join(key_paragraphs(effects, column).values())
         reason = f"not known: {why_uncertain(effects, column)}."
-        yield f"{column.title}: {' '.join(words) if column.is_known else reason}"
+        yield f"{column.title}: {words if column.is_known else reason}"
     yield from amount_lines(effects.amounts, next(iter(effects.columns.values())).tasks)
     if effects.search == "grid" and not all(column.is_known for column in effects.compared):
         yield f"For an answer:\n{COMMAND_INDENT}{resume_command(effects.path)} --replicates {MORE_REPLICATES}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyParagraph:
-    """What one key does to one score."""
-
-    key: SearchedKey
-    answer: KeyAnswer | None
-    """Facts about listed values; None of a range."""
-    words: str
-    is_decided: bool
-    """Whether it says which value to take, or to keep because every other one is worse."""
-
-
-def key_paragraphs(effects: SweepEffects, column: ColumnEffects) -> list[KeyParagraph]:
-    """Returns what each key does to one score, decided ones first."""
-    found = []
+def key_paragraphs(effects: SweepEffects, column: ColumnEffects) -> dict[SearchedKey, str]:
+    """Returns what each key does to one score, in words; first those that say which value to take, or to keep because
+    every other one is worse."""
+    decided, others = dict[SearchedKey, str](), dict[SearchedKey, str]()
     for key in effects.keys:
         if key.name in column.curves:
             curve = column.curves[key.name]
-            words, is_decided = range_words(key, curve, column), curve.is_significant
-            found.append(KeyParagraph(key=key, answer=None, words=words, is_decided=is_decided))
+            (decided if curve.is_significant else others)[key] = range_words(key, curve, column)
         elif key.name in column.values:
-            answer = key_answer(column.key_of(key), column.values[key.name], column.trends.get(key.name))
-            words = " ".join(value_words(answer, column))
-            found.append(KeyParagraph(key=key, answer=answer, words=words, is_decided=answer.is_decided))
-    return sorted(found, key=lambda own: not own.is_decided)
+            answer = answer_of(key, column)
+            (decided if answer.is_decided else others)[key] = " ".join(value_words(answer, column))
+    return decided | others
+
+
+def answer_of(key: SearchedKey, column: ColumnEffects) -> KeyAnswer:
+    """Returns the facts about a key's listed values, by one score."""
+    return key_answer(column.key_of(key), column.values[key.name], column.trends.get(key.name))
 
 
 def what_more_shows(
@@ -173,16 +167,11 @@ def what_more_shows(
         most = MOST_WORTH if difference is None else MAX_REPLICATES
         worth = [one for one in found if one.needed is not None and one.needed <= most]
         return forecast_words(max(worth, key=lambda one: one.needed or 0) if worth else found[0], cost)
-    is_unsure = any(answer.key.name in column.precisions and is_compared(answer) for answer in answers)
+    is_unsure = any(answer.key.name in column.precisions and answer.is_compared for answer in answers)
     if not is_unsure or any(column.precisions.values()):
         return ""
     few = f"With {replicates_text(column)} of {column.num_distinct} configurations the variance of training is hardly"
     return f"{few} known. For a firmer answer: {cost(MORE_REPLICATES * column.num_replicates[1])}"
-
-
-def is_compared(answer: KeyAnswer) -> bool:
-    """Returns whether some value was compared with the base and trained otherwise."""
-    return bool(answer.better or answer.worse or answer.undecided)
 
 
 def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:

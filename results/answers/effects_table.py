@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -39,19 +39,15 @@ CURVE_ROWS = 5
 
 def effects_frame(effects: SweepEffects) -> pd.DataFrame:
     """Returns all effects of a sweep; `Sweep.effects` describes the columns."""
-    rows = [row for column in effects.columns.values() for row in column_rows(effects, column)]
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-
-
-def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[str, Any]]:
-    """Yields the rows of one score."""
-    for key in effects.keys:
+    rows: list[dict[str, Any]] = []
+    for column, key in product(effects.columns.values(), effects.keys):
+        where = {"key": key.name, "task": column.task}
         for value in column.values.get(key.name, ()):
-            cells = value_cells(value, column)
             is_base = value.value == column.key_of(key).base
-            yield {"key": key.name, "task": column.task, "is_base": is_base, **cells}
+            rows.append({**where, "is_base": is_base, **value_cells(value, column)})
         if key.name in column.curves:
-            yield from curve_points(column.curves[key.name], column)
+            rows += [{**where, **point} for point in curve_points(column.curves[key.name], column)]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
 
 def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
@@ -63,7 +59,7 @@ def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
         "mean": column.value_of(effect.mean),
         "difference": None if effect.difference is None else column.value_of(effect.difference),
         "standard_error": effect.error,
-        **({} if effect.parts is None else asdict(effect.parts)),
+        **effect.parts,
         "low": low,
         "high": high,
         "decided_at": effect.decided_at,
@@ -76,11 +72,7 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
     for point, mean, score_difference, error, width in zip(*parts, strict=True):
         difference = column.value_of(score_difference)
         yield {
-            "key": curve.key,
             "value": float(point),
-            "task": column.task,
-            "is_base": None,
-            "num_trials": None,
             "mean": column.value_of(mean),
             "difference": difference,
             "standard_error": error,
@@ -92,7 +84,6 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
             "example_factor": 0.0,
             "low": difference - width,
             "high": difference + width,
-            "decided_at": None,
         }
 
 

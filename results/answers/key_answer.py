@@ -57,6 +57,11 @@ class KeyAnswer:
     numbers or more; one beyond it may be better. Nothing is beyond 0."""
 
     @property
+    def is_compared(self) -> bool:
+        """Whether some value was compared with the base and trained otherwise."""
+        return bool(self.better or self.worse or self.undecided)
+
+    @property
     def is_decided(self) -> bool:
         """Whether a value is shown to be better than the base, or every other one to be worse."""
         all_worse = self.worse and not self.undecided

@@ -22,7 +22,7 @@ def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
     """Yields the facts in sentences: what to do first, then what is decided, worse values first."""
     key, base = answer.key.name, value_text(answer.key.base)
     same = ", ".join(value_text(value.value) for value in answer.same)
-    if not (answer.better or answer.worse or answer.undecided):
+    if not answer.is_compared:
         if same and not answer.not_compared:
             yield f"{key} has no effect here."
         else:
@@ -41,7 +41,7 @@ def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
         yield f"Whether {names} differ{'s' * (len(answer.undecided) == 1)} from {base} is not decided."
     if same:
         yield f"Trained the same as {base}: {same}."
-    if answer.not_compared and (answer.better or answer.worse or answer.undecided):
+    if answer.not_compared and answer.is_compared:
         names = ", ".join(value_text(value.value) for value in answer.not_compared)
         yield f"Not compared with {base}, as nothing was trained with all else equal: {names}."
 
@@ -123,7 +123,7 @@ def range_words(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> 
 
     A line shows no optimum, only whether the score rises or falls.
     """
-    sure = f"p {p_text(curve.p_value)}, {counted(curve.num_configurations, 'configuration')}"
+    sure = f"p {p_text(curve.p_value)}, {counted(column.num_distinct, 'configuration')}"
     hidden = "; an optimum inside it would not show" if curve.is_linear else ""
     worst = int(curve.means.argmin())
     if not curve.is_significant:

@@ -28,7 +28,8 @@ def decision_line(decision: RoundDecision, *, is_repeated: bool) -> str:
         (decision.worse_than_base, "worse than the base"),
         (decision.equal, "equal to the best within the margin"),
     )
-    parts = [f"{named(numbers_of(own))} {'is' if len(own) == 1 else 'are'} {why}" for own, why in whys if own]
+    left = [([f"{number:04d}" for number in own], why) for own, why in whys if own]
+    parts = [f"{named(numbers)} {'is' if len(numbers) == 1 else 'are'} {why}" for numbers, why in left]
     going = f"{len(decision.open)} go on, expected to be decided after round {max(decision.expected_rounds, default=0)}"
     name = f"Round {decision.num_rounds}{', with the configurations that have joined' * is_repeated}"
     return f"{name}: {'; '.join([*(parts or ['none leaves']), ending_words(decision) or going])}"
@@ -44,11 +45,6 @@ def ending_words(decision: RoundDecision, names: Mapping[int, str] | None = None
     if decision.end == LAST_ROUND:
         return f"there are no more rounds to show which of {left} is the best"
     return f"the remaining rounds (--replicates) are unlikely to show which of {left} is the best"
-
-
-def numbers_of(numbers: Sequence[int]) -> list[str]:
-    """Configurations as tables show them: `0003`."""
-    return [f"{number:04d}" for number in numbers]
 
 
 def progress_words(race: RaceRecord) -> str:

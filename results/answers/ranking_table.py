@@ -47,8 +47,8 @@ def render_ranking(
     table = table_lines(width, *(ranking_table(shown, tasks, is_tall=is_tall) for is_tall in (False, True)))
     num_hidden = len(rows) - len(shown)
     hidden = [f"Not shown: {counted(num_hidden, 'further row')}; --csv prints all."] if num_hidden else []
-    scored = [tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks]
-    legend = [*short_key_lines(shown), *ranking_legend(rows), *metrics_line(scored), *notes, *failures(rows)]
+    metrics = metrics_line(score_columns(rows, tasks), tasks)
+    legend = [*short_key_lines(shown), *ranking_legend(rows), *metrics, *notes, *failures(rows)]
     return [*table, *hidden, "", *wrapped(legend, width)]
 
 
@@ -204,9 +204,10 @@ def why_unknown(most_replicates: int) -> str:
     return "too few configurations were trained twice to show how much training again moves a score"
 
 
-def metrics_line(tasks: Sequence[Task]) -> list[str]:
-    """Returns the metrics of some tasks in a line; empty if there are no tasks."""
-    named = [f"{task.title} {task.metric_entry.title}{direction_of(task)}" for task in tasks]
+def metrics_line(columns: Sequence[Column], tasks: Mapping[str, Task]) -> list[str]:
+    """Returns the metrics of the tasks that have a column in a line; empty if none has."""
+    scored = [task for name, task in tasks.items() if any(name == column[0] for column in columns)]
+    named = [f"{task.title} {task.metric_entry.title}{direction_of(task)}" for task in scored]
     return [f"Metrics: {'; '.join(named)}."] if named else []
 
 

@@ -15,14 +15,14 @@ import pyarrow.fs as fs
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import require, require_once
 from mtlib.runtime.storage import Location, open_folder
-from mtlib.tasks import Task, in_order
+from mtlib.tasks import Task
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.records.epochs import read_part
 from results.records.examples import read_groups
 from results.records.files import read_json
-from results.records.predictions import find_lost, has_same_examples, labels_array, logits_array, reported_epochs
+from results.records.predictions import find_lost, has_same_examples, labels_array, logits_array
 from results.records.selection import Member
-from results.records.tables import read_curves, read_trials
+from results.records.tables import read_trials, read_with_warnings
 from results.records.trials import read_sweep, sweep_tasks
 from results.stats.groups import independent_groups
 from results.stats.resampling import Floats, Numbers
@@ -113,12 +113,6 @@ class Pool:
 def array_digest(array: npt.NDArray[Any]) -> bytes:
     """Equal where arrays of one shape and type are equal."""
     return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
-
-
-def defined_tasks(sweeps: Sequence[Location]) -> tuple[str, ...]:
-    """Returns the names of all tasks of some sweeps, in the order in which they are shown;
-    ValueError if there is no sweep."""
-    return in_order({name for sweep in sweeps for name in sweep_tasks(read_sweep(sweep))})
 
 
 def read_tasks(sweeps: Sequence[Location], names: Sequence[str]) -> dict[str, Task]:
@@ -226,11 +220,9 @@ def list_candidates(sweep: Location, task: Task) -> list[Candidate]:
     root, info = open_folder(sweep), read_sweep(sweep)
     trials = {record.trial_id: record for record in read_trials(sweep) if record.status != "failed"}
     is_dev = (pc.field("task") == task.name) & (pc.field("split") == "dev")
-    pairs = [
-        pair
-        for pair in reported_epochs(read_curves(sweep).filter(is_dev & (pc.field("metric") == task.metric)))
-        if pair[0] in trials
-    ]
+    points = read_with_warnings(sweep).curves.filter(is_dev & (pc.field("metric") == task.metric))
+    scored = zip(points["trial"].to_pylist(), points["epoch"].to_pylist(), strict=True)
+    pairs = sorted({(trial, epoch) for trial, epoch in scored if trial in trials})
     kept = {trial: kept_epochs(root, trial) for trial in {trial for trial, _ in pairs}}
     return [
         Candidate(

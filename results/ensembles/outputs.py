@@ -39,11 +39,6 @@ def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
     return np.log(np.maximum(values, np.finfo(np.float32).smallest_subnormal))
 
 
-def predictions_of(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """Predictions from outputs, (..., rows, width), of one model or averaged, as `mtlib.kinds.TaskKind.predict`."""
-    return task.kind_entry.predict(outputs)
-
-
 def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
     """Returns the probability of each class or label, (..., rows, num_classes), of a task that is no regression."""
     assert not task.is_regression

@@ -86,14 +86,9 @@ def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
         order = np.argsort(-candidate_scores(pool, rows), kind="stable")
         if pool.task.is_regression:
             order = order[is_on_scale(pool, rows, order[0])[order]]
-        pool.rankings[key] = first_of_trials(pool, order)
+        _, first_of_trials = np.unique(pool.trial_numbers[order], return_index=True)
+        pool.rankings[key] = order[np.sort(first_of_trials)]
     return pool.rankings[key]
-
-
-def first_of_trials(pool: Pool, order: Numbers) -> Numbers:
-    """Returns the first candidate of each trial, in the given order."""
-    _, first = np.unique(pool.trial_numbers[order], return_index=True)
-    return order[np.sort(first)]
 
 
 def is_on_scale(pool: Pool, rows: Numbers, best: int) -> npt.NDArray[np.bool_]:

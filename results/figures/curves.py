@@ -69,20 +69,15 @@ def training_of(
     """Returns a sweep's training, with its best configurations highlighted."""
     best = [row for row in ranked if row.scores][:MAX_HIGHLIGHTED]
     by_trial = {record.trial_id: record for record in records}
+    ends = {stage_ends(record.config) for record in records}
     return Training(
         curves=curves[curves["trial"].isin(list(by_trial))],  # a running sweep may have started trials since
         records=by_trial,
         tasks=tasks,
         styles={row.number: style for style, row in enumerate(best)},
         names=short_names([(row.number, row.params) for row in best]),
-        stage_ends=common_stage_ends(records),
+        stage_ends=list(*ends) if len(ends) == 1 else [],
     )
-
-
-def common_stage_ends(records: Sequence[TrialRecord]) -> list[int]:
-    """Returns the last epochs of all stages but the last, if all trials have the same."""
-    ends = {stage_ends(record.config) for record in records}
-    return list(*ends) if len(ends) == 1 else []
 
 
 def stage_ends(config: str) -> tuple[int, ...]:

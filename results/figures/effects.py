@@ -8,12 +8,12 @@ import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
 from results.figures.draw import Panel, Trace, axis, band, figure_of, series, shortened
-from results.figures.hover import score_title, trial_text, value_names
+from results.figures.hover import score_title, trial_text
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.effects.key_effects import ValueEffect
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, is_numeric
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.stats.texts import value_text
+from results.stats.texts import value_text, value_texts
 from results.stats.trial_scores import TrialScores
 
 MAX_KEYS = 3
@@ -139,7 +139,8 @@ def effect_series(
 def marked_names(values: Iterable[Any], key: SearchedKey) -> dict[Any, str]:
     """Values on an axis, numbers in their order; the one that others are compared with is marked: `0 (base)`."""
     mark = " (best mean)" if key.is_picked else f" ({key.base_title.removesuffix(' value')})"
-    names = value_names(values)
+    different = list(dict.fromkeys(values))
+    names = dict(zip(different, value_texts(different), strict=True))
     ordered = sorted(names) if all(map(is_numeric, names)) else list(names)
     return {value: names[value] + mark * (value == key.base) for value in ordered}
 
@@ -185,13 +186,13 @@ def value_panel(
 ) -> Panel:
     """Returns the trials' values of one score; those that are not `counted`, if any are, as outlines."""
     dev_scores, title = scores.values.get((column.task, "dev"), {}), score_title(column.task, column.tasks)
-    scored = [(record, key.value_of(record.params)) for record in records if record.trial_id in dev_scores]
-    shown = [record for record, value in scored if value is not NO_VALUE]
+    scored = [record for record in records if record.trial_id in dev_scores]
+    shown = [record for record in scored if key.value_of(record.params) is not NO_VALUE]
     values = [key.value_of(record.params) for record in shown]
     heights = [column.value_of(dev_scores[record.trial_id]) for record in shown]
     hover = [trial_text(record, f"{column.title} {height:.3f}") for record, height in zip(shown, heights, strict=True)]
     if key.range:
-        x = axis(key.name, scale="log" if key.range.is_log else "linear")
+        x = axis(key.name, scale="log" if key.range.log else "linear")
         points = series(values, heights, hover=hover, name="trial")
         return Panel(title, x, axis(title), [*curve_traces(column, key), points])
     # A trial that is not finished may have another value.

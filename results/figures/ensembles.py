@@ -1,14 +1,11 @@
 """Figures of selections: what methods and ensembles are expected to score."""
 
-from collections.abc import Sequence
-
 import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
-from mtlib.tasks import Task
 from results.ensembles.methods import title_of_method
-from results.figures.draw import Panel, Trace, axis, figure_of, series
-from results.records.selection import MethodScore, Selection, TaskSelection
+from results.figures.draw import Panel, axis, figure_of, series
+from results.records.selection import Selection, TaskSelection
 
 
 def selection_methods(selection: Selection) -> go.Figure:
@@ -38,23 +35,18 @@ def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Pan
         f"{task.value_of(method.lead):+.3f} ({task.bounds_text(method.lead_interval)})"
         for title, method in zip(titles, methods, strict=True)
     ]
+    bounds = [sorted(map(task.value_of, method.interval)) for method in methods]
     on_dev = [task.value_of(method.in_sample) for method in methods]
     traces = [
         series(on_dev, names, hover=hover, name="dev score", style=1),
-        expected_series(task, names, methods, hover),
+        series(
+            [task.value_of(method.cross_fitted) for method in methods],
+            names,
+            hover=hover,
+            name="expected score",
+            low=[low for low, _ in bounds],
+            high=[high for _, high in bounds],
+            along="x",
+        ),
     ]
     return Panel(task.title, axis(task.metric_entry.title), axis(categories=names), traces)
-
-
-def expected_series(task: Task, names: Sequence[str], scores: Sequence[MethodScore], hover: Sequence[str]) -> Trace:
-    """Expected scores with their intervals, from top to bottom."""
-    bounds = [sorted(map(task.value_of, score.interval)) for score in scores]
-    return series(
-        [task.value_of(score.cross_fitted) for score in scores],
-        names,
-        hover=hover,
-        name="expected score",
-        low=[low for low, _ in bounds],
-        high=[high for _, high in bounds],
-        along="x",
-    )

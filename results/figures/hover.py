@@ -1,12 +1,12 @@
 """The texts of figures: names of scores, values and configurations, and what hovering a point shows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mtlib.tasks import Task
 from results.answers.ranking_table import direction_of
 from results.records.trials import COMPLETED, TrialRecord
-from results.stats.texts import value_text, value_texts
+from results.stats.texts import value_text
 
 MAX_NAMED_KEYS = 2
 """Searched keys by whose values configurations are named; where there are more, by their numbers."""
@@ -21,12 +21,6 @@ def score_title(name: str, tasks: Mapping[str, Task]) -> str:
         return name
     task = tasks[name]
     return f"{task.title}, {task.metric_entry.title}{direction_of(task)}"
-
-
-def value_names(values: Iterable[Any]) -> dict[Any, str]:
-    """Returns a text for each value, different ones for different values."""
-    different = list(dict.fromkeys(values))
-    return dict(zip(different, value_texts(different), strict=True))
 
 
 def values_lines(params: Mapping[str, Any]) -> list[str]:

@@ -129,7 +129,9 @@ def scatter_plot(models: Sequence[Predicted]) -> go.Figure:
     low, high = task.label_range
     ends = (low - 0.03 * (high - low), high + 0.03 * (high - low))
     equal = series([low, high], [low, high], mode="lines", is_faint=True, dash="dash")
-    panels, rows = [], drawn_rows(len(models[0].labels))
+    num_rows = len(models[0].labels)
+    panels, rows = [], drawn_rows(num_rows)
+    note = f" Of the {num_rows:,} examples {MAX_POINTS:,} are drawn, chosen at random."
     for model in models:
         hover = [
             f"{model.ids[row]}\nlabel {model.labels[row]:.2f}, predicted {model.predictions[row]:.2f}"
@@ -141,7 +143,7 @@ def scatter_plot(models: Sequence[Predicted]) -> go.Figure:
         name=f"scatter-{task.name}",
         title=f"{task.title}: predictions against labels",
         caption="Each point is a dev example; on the dashed line the prediction is the label."
-        f"{drawn_note(len(models[0].labels))}",
+        f"{note * (num_rows > MAX_POINTS)}",
         panels=panels,
     )
 
@@ -152,13 +154,6 @@ def drawn_rows(num_rows: int) -> Ints:
     if num_rows <= MAX_POINTS:
         return np.arange(num_rows)
     return np.sort(np.random.default_rng(POINTS_SEED).choice(num_rows, MAX_POINTS, replace=False))
-
-
-def drawn_note(num_rows: int) -> str:
-    """Returns a sentence on a sample that is drawn; empty where all examples are."""
-    if num_rows <= MAX_POINTS:
-        return ""
-    return f" Of the {num_rows:,} examples {MAX_POINTS:,} are drawn, chosen at random."
 
 
 def reliability(models: Sequence[Predicted]) -> go.Figure:

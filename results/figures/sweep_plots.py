@@ -11,7 +11,7 @@ import pandas as pd
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
-from results.ensembles.outputs import outputs_of, predictions_of, probabilities_of
+from results.ensembles.outputs import outputs_of, probabilities_of
 from results.figures import curves, effects, ensembles, predictions
 from results.figures.curves import Training, training_of
 from results.figures.draw import is_empty
@@ -151,7 +151,7 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
         task=task,
         ids=ids,
         labels=np.asarray(labels, dtype=np.float64),
-        predictions=predictions_of(task, outputs),
+        predictions=task.kind_entry.predict(outputs),
         probs=None if task.is_regression else probabilities_of(task, outputs),
     )
 

@@ -1,6 +1,6 @@
 """What to distrust in a sweep, or to change before the next one; what its answer says is not repeated here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from mtlib.runtime.errors import reason_of
 from results.answers.next_commands import report_command
@@ -40,18 +40,13 @@ def find_problems(sweep: Sweep) -> list[Finding]:
     Returns:
         The findings, the worst first; empty if nothing is suspicious.
     """
-    found = [finding for name in CHECKS for finding in findings_or_reason(name, sweep)]
+    found: list[Finding] = []
+    for name, check in CHECKS.items():
+        try:
+            for finding in check(sweep):
+                found.append(finding)  # also of a check that fails later
+        except ValueError as error:
+            what = f"Not checked: {name}, as {reason_of(error)}"
+            advice = "fix the cause, then write the page again"
+            found.append(Finding(level="note", what=what, advice=advice, command=report_command(sweep.path)))
     return sorted(found, key=lambda finding: WORST_FIRST.index(finding.level))
-
-
-def findings_or_reason(name: str, sweep: Sweep) -> Iterator[Finding]:
-    """Yields the findings of one check, and why it could not be completed."""
-    try:
-        yield from CHECKS[name](sweep)
-    except ValueError as error:
-        yield Finding(
-            level="note",
-            what=f"Not checked: {name}, as {reason_of(error)}",
-            advice="fix the cause, then write the page again",
-            command=report_command(sweep.path),
-        )

@@ -9,7 +9,7 @@ from mtlib.metrics.rare_classes import describe_rare_classes
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import Task
-from results.ensembles.outputs import outputs_of, predictions_of
+from results.ensembles.outputs import outputs_of
 from results.health.finding import Finding
 from results.records.predictions import TrialEpoch, iter_predictions, labels_array, logits_array
 from results.stats.texts import named
@@ -51,7 +51,7 @@ def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> boo
 
     Not of metrics that read the output of a binary or multi-label task: a threshold has no part in them.
     """
-    predictions = predictions_of(task, outputs_of(task, logits))
+    predictions = task.kind_entry.predict(outputs_of(task, logits))
     if task.is_regression:
         low, high = task.label_range
         return bool(predictions.std() < SMALLEST_SPREAD * (high - low))

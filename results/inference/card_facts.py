@@ -73,8 +73,8 @@ def dev_interval(root: SubTreeFileSystem, trial: str, epoch: int, task: Task) ->
     labels = labels_array(table)
     values = example_values(task, logits_array(table), labels)[None]
     groups = independent_groups(read_groups(root, task.name, table["id"].to_pylist()), len(labels))
-    bounds = percentile_interval(bootstrap_scores(task, values, labels, groups=groups))
-    low, high = sorted(task.value_of(float(bound[0])) for bound in bounds)
+    resampled = bootstrap_scores(task, values, labels, groups=groups)
+    low, high = sorted(map(task.value_of, percentile_interval(resampled[0])))
     return (low, high) if low < high else None
 
 

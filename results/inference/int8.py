@@ -77,7 +77,7 @@ def int8_sentence(exported: "ExportedModel", folder: Path, table: Table) -> str:
     own, exact = score_examples(definition, values, labels)
     resampled = bootstrap_scores(definition, values, labels, groups=text_groups_of(table))
     value, change = map(definition.value_of, (own, own - exact))
-    bounds = definition.bounds_text(list(map(float, percentile_interval(resampled[0] - resampled[1]))))
+    bounds = definition.bounds_text(percentile_interval(resampled[0] - resampled[1]))
     rows = counted(len(table.ids), "dev row")
     return f"{definition.metric} on {rows} {value:.3f}, {change:+.3f} ({bounds}) from 32 bits"
 

@@ -12,7 +12,7 @@ import numpy as np
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import split_location
 from mtlib.tasks import Task
-from results.ensembles.outputs import predictions_of, probabilities_of
+from results.ensembles.outputs import probabilities_of
 from results.inference.readers import TextRow
 from results.stats.resampling import Floats
 
@@ -68,7 +68,7 @@ def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs
 def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[list[Cell]]:
     """Id, prediction and probabilities of each row; None if there is none."""
     labels = list(shown_labels(task))
-    predictions = predictions_of(task, outputs)
+    predictions = task.kind_entry.predict(outputs)
     probabilities = probabilities_of(task, outputs)[:, labels] if labels else np.empty((len(rows), 0))
     cells: list[list[Cell]] = []
     for row, output, prediction, own in zip(rows, outputs, predictions, probabilities, strict=True):
@@ -93,10 +93,7 @@ def predicted_cell(task: Task, prediction: Floats) -> Cell:
 def csv_text(lines: Iterable[Sequence[Cell]]) -> str:
     """Lines of CSV; None is blank."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(csv_cell, line) for line in lines)
+    writer = csv.writer(text, lineterminator="\n")
+    for line in lines:  # a list is JSON, as files of training data may have it
+        writer.writerow([json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell for cell in line])
     return text.getvalue()
-
-
-def csv_cell(cell: Cell) -> str | int | float | None:
-    """Returns a list as JSON, as files of training data may have it; any other cell unchanged."""
-    return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell

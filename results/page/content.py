@@ -39,8 +39,6 @@ class Findings:
     """A list of findings, the worst first; it may be empty."""
 
     found: Sequence[Finding]
-    nothing: str
-    """What is written where there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)

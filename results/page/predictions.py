@@ -1,7 +1,7 @@
 """What the best single model and the selected ensemble predict for dev, and its members."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.storage import Location, open_folder
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import Task
 from results.ensembles.candidates import describe_candidate
 from results.ensembles.ensemble import combine_outputs
@@ -23,7 +23,7 @@ from results.inference.predictor import ensemble_of
 from results.page.content import TextTable
 from results.records.files import folder_name
 from results.records.predictions import stack_predictions
-from results.records.selection import Member, Selection
+from results.records.selection import Selection
 from results.stats.resampling import Floats
 from results.sweep import Sweep
 
@@ -52,15 +52,6 @@ def texts_reader(sweep: Sweep, data: Path | None = None) -> ReadTexts:
     return lambda task, ids: pick_texts(read_table(task), ids)
 
 
-def best_single_model(sweep: Sweep, name: str) -> Predicted | None:
-    """Returns the predictions of the best single model of a task; None where no trial has a dev score of it yet.
-
-    Raises:
-        ValueError: predictions are missing.
-    """
-    return sweep.plot.predicted(name) if sweep.plot.dev_scores(name) else None
-
-
 def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Predicted:
     """Returns the predictions of the ensemble, or of the single model, that was selected for a task.
 
@@ -75,13 +66,21 @@ def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Pre
     chosen = selection.tasks.get(single.task.name)
     if chosen is None:
         raise ValueError("the selection does not have this task")
-    folders = find_sweeps(selection, sweep.path)
-    outputs = np.stack([member_outputs(member, folders, single) for member in chosen.members])
-    averaged = combine_outputs(outputs, ensemble_of(chosen.members))
+    folders, task = find_sweeps(selection, sweep.path), single.task
+    outputs: list[Floats] = []
+    rule = "members must have predictions for the examples of the best single model"
+    for member in chosen.members:
+        require_name(member.sweep, folders, "sweep of a selection")
+        root, wanted = open_folder(folders[member.sweep]), [(member.trial, member.epoch)]
+        ids, labels, logits = stack_predictions(root, task.name, "dev", wanted)
+        is_same = list(ids) == list(single.ids) and np.array_equal(labels, single.labels, equal_nan=True)
+        require(is_same, rule, f"other examples or labels by {describe_candidate(member)}")
+        outputs.append(outputs_of(task, logits[0]).astype(np.float64))
+    averaged = combine_outputs(np.stack(outputs), ensemble_of(chosen.members))
     first, *others = chosen.members
     single_title = f"selected single model, {first.trial} at epoch {first.epoch}"
     title = f"selected ensemble of {len(chosen.members)}" if others else single_title
-    return predicted_from(title, single.task, single.ids, single.labels, averaged)
+    return predicted_from(title, task, single.ids, single.labels, averaged)
 
 
 def predict_alike(model: Predicted, other: Predicted) -> bool:
@@ -93,24 +92,9 @@ def predict_alike(model: Predicted, other: Predicted) -> bool:
     return all(np.allclose(*pair) for pair in pairs)
 
 
-def member_outputs(member: Member, folders: Mapping[str, Location], single: Predicted) -> Floats:
-    """Returns the outputs, (rows, width), of a member of an ensemble for the examples of the best single model.
-
-    Raises:
-        ValueError: they are missing, or are of other examples.
-    """
-    require_name(member.sweep, folders, "sweep of a selection")
-    root, task = open_folder(folders[member.sweep]), single.task
-    ids, labels, logits = stack_predictions(root, task.name, "dev", [(member.trial, member.epoch)])
-    rule = "members must have predictions for the examples of the best single model"
-    is_same = list(ids) == list(single.ids) and np.array_equal(labels, single.labels, equal_nan=True)
-    require(is_same, rule, f"other examples or labels by {describe_candidate(member)}")
-    return outputs_of(task, logits[0]).astype(np.float64)
-
-
-def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
-    """Returns the worst errors of a model with their texts:
-    the largest ones, of classes those of the highest probability.
+def error_tables(model: Predicted, read_texts: ReadTexts) -> Iterator[TextTable]:
+    """Yields the worst errors of a model with their texts, if it makes any: the largest ones, of classes those of the
+    highest probability.
 
     Raises:
         ValueError: texts are missing.
@@ -119,12 +103,13 @@ def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
     if model.probs is not None:
         size = np.where(model.is_right > 0, 0.0, model.confidence).reshape(len(model.ids), -1).max(axis=1)
     rows = [row for row in np.argsort(-size, kind="stable")[:NUM_EXAMPLES].tolist() if size[row] > 0]
-    ids = [model.ids[row] for row in rows]
-    texts = read_texts(task.name, ids) if rows else []
+    if not rows:
+        return
+    texts = read_texts(task.name, [model.ids[row] for row in rows])
     probs = [""] * len(rows) if model.probs is None else [f" ({size[row]:.2f})" for row in rows]
     labels = [label_text(task, label) for label in model.labels[rows]]
     predicted = [label_text(task, value) for value in model.predictions[rows]]
-    return TextTable(
+    yield TextTable(
         title=f"{task.title}: errors with their texts",
         columns=["text", "label", "predicted"],
         rows=[
@@ -147,9 +132,11 @@ def label_text(task: Task, label: float | Floats) -> str:
 
 
 def members_table(selection: Selection) -> TextTable:
-    """Returns the members of each task's ensemble; their sweeps only where there are several."""
+    """Returns the members of each task's ensemble; their sweeps only where there are several, by their folders, or by
+    their paths where several folders have the same name."""
     members = [(name, chosen.method, member) for name, chosen in selection.tasks.items() for member in chosen.members]
-    names = sweep_names(selection)
+    counts = Counter(map(folder_name, selection.sweeps))
+    names = {sweep: sweep if counts[folder_name(sweep)] > 1 else folder_name(sweep) for sweep in selection.sweeps}
     has_sweeps = len(names) > 1
     rows = [
         [
@@ -170,9 +157,3 @@ def members_table(selection: Selection) -> TextTable:
         num_text_columns=3 + has_sweeps,
         num_shown=3 * NUM_MEMBERS,
     )
-
-
-def sweep_names(selection: Selection) -> dict[str, str]:
-    """Names each sweep of a selection by its folder, or by its path where several folders have the same name."""
-    counts = Counter(map(folder_name, selection.sweeps))
-    return {sweep: sweep if counts[folder_name(sweep)] > 1 else folder_name(sweep) for sweep in selection.sweeps}

@@ -1,6 +1,6 @@
 """A sweep beside the published tables that its question comes from: the scores, and what is not the same."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
@@ -24,28 +24,25 @@ PRINT_ERROR = 0.00092
 
 
 def published_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yields each published table of the question beside the sweep's own scores.
+    """Yields each published table of the question beside the sweep's own scores, and what differs; or that none of its
+    configurations was trained here.
 
     Raises:
         ValueError: as `search_spaces.published.read_published` and `Sweep.ranking`.
     """
     for table in read_published(sweep.info):
-        yield from table_blocks(sweep, table)
-
-
-def table_blocks(sweep: Sweep, table: PublishedTable) -> Iterator[Block]:
-    """Yields the scores of one published table beside the sweep's, and what differs; or that none was trained here.
-
-    Args:
-        sweep: with scores; raises as `Sweep.ranking` if these cannot be read.
-        table: the published one.
-    """
-    here = {params_key(row.params) for row in sweep.ranked if row.scores}
-    if any(params_key(row.params) in here for row in table.rows):
-        yield comparison_table(sweep, table)
-        yield Fold(title="What differs from the paper", blocks=[differences_table(sweep, table)])
-    else:
-        yield Text(paragraphs=[f"None of the configurations of {table.paper}, {table.table}, was trained here."])
+        here = {params_key(row.params) for row in sweep.ranked if row.scores}
+        if any(params_key(row.params) in here for row in table.rows):
+            yield comparison_table(sweep, table)
+            rows = [
+                ["encoder", table.encoder, ", ".join(sweep_encoders(sweep.info)) or "not recorded"],
+                ["data", table.data, data_text(sweep.info)],
+                ["training", table.training, training_text(sweep)],
+            ]
+            differ = TextTable(title="What differs", columns=["", "published", "here"], rows=rows, num_text_columns=3)
+            yield Fold(title="What differs from the paper", blocks=[differ])
+        else:
+            yield Text(paragraphs=[f"None of the configurations of {table.paper}, {table.table}, was trained here."])
 
 
 def params_key(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -62,7 +59,9 @@ def plain(value: Any) -> Any:
 def comparison_table(sweep: Sweep, table: PublishedTable) -> TextTable:
     """Printed and own scores side by side; slips of the print have a number and a line below.
     Raises as `Sweep.ranking`."""
-    tasks, columns = sweep.tasks, shown_columns(sweep.tasks, table.rows)
+    tasks = sweep.tasks
+    order = [*((name, split) for name in tasks for split in ("dev", "train")), TOTAL]
+    columns = [own for own in order if any(printed_score(row, own, tasks) is not None for row in table.rows)]
     keys = list(dict.fromkeys(key for row in table.rows for key in row.params))
     slips = list(dict.fromkeys(slip for row in table.rows if (slip := slip_of(row, tasks))))
     has_epochs = any(row.epoch is not None for row in table.rows)
@@ -84,7 +83,7 @@ def comparison_table(sweep: Sweep, table: PublishedTable) -> TextTable:
     splits = "Dev and train scores" if any(split == "train" for _, split in columns) else "Dev scores"
     notes = [
         f"{splits}; those of this sweep are means over replicates, with the standard error over these.",
-        *metrics_line([task for name, task in tasks.items() if any(name == column[0] for column in columns)]),
+        *metrics_line(columns, tasks),
         *([RECOMPUTED_NOTE] if any(is_recomputed(row, tasks) for row in table.rows) else []),
         *([f"{table.note.rstrip('.')}."] if table.note else []),
         *(f"[{index}] {slip}." for index, slip in enumerate(slips, 1)),
@@ -112,24 +111,13 @@ def printed_score(row: PublishedRow, column: Column, tasks: Mapping[str, Task]) 
     """Returns the published score, an overall one also from the row's scores; None where there is none."""
     name, split = column
     if column == TOTAL:
-        return overall_of(row, tasks)
+        return recomputed_overall(row, tasks) if row.overall is None else row.overall
     return (row.train_scores if split == "train" else row.scores).get(name)
-
-
-def overall_of(row: PublishedRow, tasks: Mapping[str, Task]) -> float | None:
-    """Returns the printed overall score, or else the one that the row's scores give."""
-    return recomputed_overall(row, tasks) if row.overall is None else row.overall
 
 
 def is_recomputed(row: PublishedRow, tasks: Mapping[str, Task]) -> bool:
     """Returns whether the overall score is not printed, but follows from the printed scores."""
-    return row.overall is None and overall_of(row, tasks) is not None
-
-
-def shown_columns(tasks: Mapping[str, Task], rows: Sequence[PublishedRow]) -> list[Column]:
-    """Returns the scores that are published in some row: of each task on dev and on train, then the overall score."""
-    columns = [*((name, split) for name in tasks for split in ("dev", "train")), TOTAL]
-    return [column for column in columns if any(printed_score(row, column, tasks) is not None for row in rows)]
+    return row.overall is None and recomputed_overall(row, tasks) is not None
 
 
 def column_title(column: Column, tasks: Mapping[str, Task]) -> str:
@@ -145,21 +133,6 @@ def slip_of(row: PublishedRow, tasks: Mapping[str, Task]) -> str:
     if row.slip or row.overall is None or recomputed is None or abs(recomputed - row.overall) <= PRINT_ERROR:
         return row.slip.rstrip(".")
     return f"the printed overall score is {row.overall:.3f}, that of its columns {recomputed:.3f}"
-
-
-def differences_table(sweep: Sweep, table: PublishedTable) -> TextTable:
-    """Encoder, data and training of the paper, and of the sweep."""
-    rows = [
-        ["encoder", table.encoder, ", ".join(sweep_encoders(sweep.info)) or "not recorded"],
-        ["data", table.data, data_text(sweep.info)],
-        ["training", table.training, training_text(sweep)],
-    ]
-    return TextTable(
-        title="What differs",
-        columns=["", "published", "here"],
-        rows=rows,
-        num_text_columns=3,
-    )
 
 
 def data_text(info: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,36 +32,27 @@ def render_page(page: Page) -> str:
         id(block): {"number": number, "height": figure["layout"]["height"]}
         for number, (block, figure) in enumerate(zip(blocks, figures, strict=True))
     }
-    content = (
-        environment()
-        .get_template(TEMPLATE)
-        .render(
-            page=page,
-            kind=lambda block: type(block).__name__,
-            command_indent=COMMAND_INDENT,
-            most_columns=MOST_COLUMNS,
-            place_of=lambda figure: places[id(figure)],
-            width=WIDTH,
-            styles=Markup((FOLDER / STYLES).read_text(encoding="utf-8")),  # our own file
-            script=Markup((FOLDER / PAGE_SCRIPT).read_text(encoding="utf-8")),  # our own file
-            plotly=Markup(get_plotlyjs() if figures else ""),  # Plotly's own
-            figures=Markup(script_json(figures)),
-        )
-    )
-    return str(content)
-
-
-@cache
-def environment() -> Environment:
-    """Jinja with every text escaped and every unknown name refused."""
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         finalize=shown_text,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # every unknown name is refused
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    content = environment.get_template(TEMPLATE).render(
+        page=page,
+        kind=lambda block: type(block).__name__,
+        command_indent=COMMAND_INDENT,
+        most_columns=MOST_COLUMNS,
+        place_of=lambda figure: places[id(figure)],
+        width=WIDTH,
+        styles=Markup((FOLDER / STYLES).read_text(encoding="utf-8")),  # our own file
+        script=Markup((FOLDER / PAGE_SCRIPT).read_text(encoding="utf-8")),  # our own file
+        plotly=Markup(get_plotlyjs() if figures else ""),  # Plotly's own
+        figures=Markup(script_json(figures)),
+    )
+    return str(content)
 
 
 def shown_text(value: Any) -> Any:

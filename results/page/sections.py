@@ -25,8 +25,7 @@ from results.health.checks import find_problems
 from results.page.content import Block, Findings, Fold, Section, Text, TextTable
 from results.page.predictions import (
     ReadTexts,
-    best_single_model,
-    error_table,
+    error_tables,
     members_table,
     predict_alike,
     selected_model,
@@ -139,11 +138,8 @@ def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
 def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
     """Yields the effects, the scores against each value, and the ranking."""
     sweep, parts = inputs.sweep, dict[str, MakePart]()
-    try:
+    with contextlib.suppress(ValueError):  # then the answer, above, says why there are no effects
         found = sweep.estimated_effects
-    except ValueError:  # the answer, above, says why
-        pass
-    else:
         parts["Effects"] = lambda: effects.forest_plots(found)
         parts["Scores by value"] = lambda: value_blocks(sweep, found)
     parts["Ranking"] = lambda: [ranking_block(sweep), Text(paragraphs=ranking_legend(sweep.ranked))]
@@ -183,7 +179,7 @@ def ranking_block(sweep: Sweep) -> TextTable:
         rows=cells,
         num_shown=NUM_RANKED,
         num_text_columns=1 if is_wide else 1 + len(names),
-        caption=" ".join(metrics_line([tasks[task] for task, split in columns if split == "dev" and task in tasks])),
+        caption=" ".join(metrics_line(columns, tasks)),
         marked=frozenset(number for number, row in enumerate(rows) if row.may_be_best and row.margin is not None),
     )
 
@@ -222,9 +218,9 @@ def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
 
     What was selected stands beside the best single model where it predicts anything else.
     """
-    single = best_single_model(inputs.sweep, name)
-    if single is None:
+    if not inputs.sweep.plot.dev_scores(name):  # yet
         return
+    single = inputs.sweep.plot.predicted(name)
     models = [single]
     if inputs.selection is not None:
         try:
@@ -236,13 +232,8 @@ def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
     read_texts = inputs.read_texts
     if read_texts is not None:
         title = f"Errors on {single.task.title} with their texts"
-        parts: dict[str, MakePart] = {title: lambda: with_rows(error_table(models[-1], read_texts))}
+        parts: dict[str, MakePart] = {title: lambda: error_tables(models[-1], read_texts)}
         yield Fold(title=title, blocks=list(blocks_of_parts(parts)) or [Text(paragraphs=["There are none on dev."])])
-
-
-def with_rows(table: TextTable) -> list[TextTable]:
-    """Returns the table, if it has a row."""
-    return [table] if table.rows else []
 
 
 def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -283,14 +274,9 @@ def held_out_table(selection: Selection) -> TextTable:
     )
 
 
-def health_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """Yields what to distrust, and what to do about it."""
-    yield Findings(found=find_problems(inputs.sweep), nothing="Nothing suspicious was found.")
-
-
 SECTIONS: dict[str, tuple[str, MakeBlocks]] = {
     "answer": ("Answer", answer_blocks),
-    "health": ("Health", health_blocks),
+    "health": ("Health", lambda inputs: [Findings(found=find_problems(inputs.sweep))]),
     "effects": ("Effects and ranking", effect_blocks),
     "published": ("Beside published results", lambda inputs: published_blocks(inputs.sweep)),
     "training": ("Training", training_blocks),

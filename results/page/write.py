@@ -10,6 +10,7 @@ from mtlib.runtime.errors import reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
 from results.figures.draw import WIDTH
 from results.page.content import Page
+from results.page.predictions import ReadTexts
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
@@ -24,14 +25,15 @@ IMAGES_FOLDER = "images"
 IMAGE_KINDS = ("png", "svg")
 
 
-def inputs_of(sweep: Sweep) -> PageInputs:
+def inputs_of(sweep: Sweep, read_texts: ReadTexts | None = None) -> PageInputs:
     """Returns a sweep with its selection, if there is one, or with why that cannot be read."""
-    if not is_file(open_folder(sweep.path), SELECTION_FILE):
-        return PageInputs(sweep=sweep, selection=None)
-    try:
-        return PageInputs(sweep=sweep, selection=read_selection(sweep.path))
-    except ValueError as error:
-        return PageInputs(sweep=sweep, selection=None, selection_error=reason_of(error))
+    selection, why_not = None, ""
+    if is_file(open_folder(sweep.path), SELECTION_FILE):
+        try:
+            selection = read_selection(sweep.path)
+        except ValueError as error:
+            why_not = reason_of(error)
+    return PageInputs(sweep=sweep, selection=selection, selection_error=why_not, read_texts=read_texts)
 
 
 def build_page(inputs: PageInputs) -> Page:
@@ -50,10 +52,10 @@ def subtitle_of(sweep: Sweep) -> str:
     return f"{trials}, started {str(sweep.info.get('created', ''))[:10]}; {encoder}; {data_text(sweep.info)}{note}"
 
 
-def write_page(folder: Location, page: Page, file_name: str = PAGE_FILE) -> str:
+def write_page(folder: Location, page: Page) -> str:
     """Writes a page into a folder, or behind a URI, atomically; returns its path."""
-    write_bytes(open_folder(folder), file_name, render_page(page).encode())
-    return join_location(str(folder), file_name)
+    write_bytes(open_folder(folder), PAGE_FILE, render_page(page).encode())
+    return join_location(str(folder), PAGE_FILE)
 
 
 def write_sweep_page(sweep: Sweep) -> str:

@@ -143,12 +143,6 @@ def read_driver(folder: Location) -> Driver | None:
         return None
 
 
-def find_stop_time(folder: Location) -> datetime | None:
-    """When a sweep stopped; None if it runs, or has never run."""
-    last = read_driver(folder)
-    return last.stop_time if last else None
-
-
 def clock_text(time: datetime) -> str:
     """Returns a time as `14:03`, with its date unless that is today."""
     is_today = time.date() == datetime.now().astimezone().date()

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mtlib.config.schema import to_dict
 from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import Location, open_folder
-from results.records.files import read_dataclass, read_parquet, write_dataclass, write_parquet
+from results.records.files import read_dataclass, read_parquet, write_json, write_parquet
 from results.records.schemas import SCHEMA_VERSION, table_schema
 
 HOLD_OUT_FILE = "hold_out.json"
@@ -55,7 +56,7 @@ def held_out_rows(tables: Mapping[str, Table]) -> dict[str, HeldOutRows]:
 
 def write_hold_out(folder: Location, record: HoldOutRecord) -> None:
     """Writes `hold_out.json` into the sweep's folder."""
-    write_dataclass(open_folder(folder), HOLD_OUT_FILE, record)
+    write_json(open_folder(folder), HOLD_OUT_FILE, to_dict(record))
 
 
 def read_hold_out(folder: Location) -> HoldOutRecord:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from mtlib.config.schema import from_dict, to_dict
+from mtlib.config.schema import from_dict
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import (
@@ -83,18 +83,12 @@ def folder_name(location: Location) -> str:
     return split_location(full_path(location, "") if isinstance(location, fs.SubTreeFileSystem) else location)[1]
 
 
-@contextmanager
-def open_atomic(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
-    """A stream in memory, whose content becomes the file at `path` when the block ends without an error."""
-    stream = io.BytesIO()
-    yield stream
-    write_bytes(root, path, stream.getvalue())
-
-
 def write_parquet(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> None:
     """Writes a table atomically, as one row group."""
-    with open_atomic(root, path) as stream, parquet_writer(stream, table.schema) as writer:
+    stream = io.BytesIO()
+    with parquet_writer(stream, table.schema) as writer:
         write_group(writer, table)
+    write_bytes(root, path, stream.getvalue())
 
 
 def parquet_writer(stream: IO[bytes], schema: pa.Schema) -> pq.ParquetWriter:
@@ -190,11 +184,6 @@ def check_version(tree: Mapping[str, Any], name: str, key: str, version: int, re
     hint = "" if remedy is None else f" ({remedy})"
     rule = f"{name}: {key.replace('_', ' ')} must be {version}{hint}"
     require(tree.get(key) == version, rule, tree.get(key, "none"))
-
-
-def write_dataclass(root: fs.SubTreeFileSystem, path: str, value: Any) -> None:
-    """Writes a dataclass as an indented JSON object, atomically."""
-    write_json(root, path, to_dict(value))
 
 
 def read_dataclass(

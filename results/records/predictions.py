@@ -1,7 +1,6 @@
 """Predictions of scored epochs as tables, and as arrays for scoring."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from mtlib.runtime.storage import Location, full_path, open_folder
-from mtlib.tasks import Task
 from results.records.epochs import epoch_path, list_epochs, read_part
 from results.records.schemas import PREDICTIONS
 
@@ -48,16 +46,6 @@ def iter_predictions(
         table = read_part(root, trial, epoch, task, split)
         if table is not None:
             yield (trial, epoch), table
-
-
-def predicted_epochs(
-    points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]
-) -> Iterator[tuple[str, str, str, int]]:
-    """Task, split, trial and epoch of each point that is a score by the task's own metric: it has predictions."""
-    for point in points:
-        name = point["task"]
-        if name in tasks and point["metric"] == tasks[name].metric:
-            yield name, point["split"], point["trial"], int(point["epoch"])
 
 
 def find_lost(folder: Location, wanted: Iterable[tuple[str, str, str, int]]) -> dict[str, str]:
@@ -129,9 +117,3 @@ def logits_array(table: pa.Table) -> npt.NDArray[np.float32]:
     """Logits as an array, (rows, num_logits)."""
     values: npt.NDArray[np.float32] = table["logits"].combine_chunks().flatten().to_numpy()
     return values.reshape(table.num_rows, -1)
-
-
-def reported_epochs(curves: pa.Table) -> list[TrialEpoch]:
-    """Returns every trial and epoch of a table of curves, sorted."""
-    pairs = curves.group_by(["trial", "epoch"]).aggregate([])
-    return sorted(zip(pairs["trial"].to_pylist(), pairs["epoch"].to_pylist(), strict=True))

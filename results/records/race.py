@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mtlib.config.schema import from_dict
+
 RACE_KEY = "race"
 """Key of `sweep.json`: the decisions after each round so far; absent of a sweep that is no race."""
 
@@ -82,13 +84,7 @@ def race_of(info: Mapping[str, Any]) -> RaceRecord | None:
     kept = info.get(RACE_KEY)
     if kept is None:
         return None
-    return RaceRecord(decisions=tuple(map(decision_of, kept)))
-
-
-def decision_of(kept: Mapping[str, Any]) -> RoundDecision:
-    """Returns a decision as `sweep.json` keeps it."""
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in kept.items()}
-    return RoundDecision(**values)
+    return RaceRecord(decisions=tuple(from_dict(RoundDecision, own, RACE_KEY) for own in kept))
 
 
 def race_to_json(decisions: Sequence[RoundDecision]) -> list[dict[str, Any]]:

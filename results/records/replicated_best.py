@@ -8,24 +8,14 @@ dropped for low scores, which a second training would raise.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from results.records.race import RACE_KEY, RaceRecord, race_of
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplicatedBest:
-    """The best configurations of a sweep, which alone have further replicates."""
-
-    numbers: frozenset[int]
-    chosen_by: int
-    """Trainings that every configuration has; the further ones have this replicate number or a higher one."""
-
-
-def replicated_best(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> ReplicatedBest | None:
-    """The configurations that alone have further replicates, or are raced; None if there are none, or all are.
+def replicated_best(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> set[int] | None:
+    """Numbers of the configurations that alone have further replicates, or are raced; None if none are, or all.
 
     Args:
         info: the content of `sweep.json`.
@@ -39,7 +29,7 @@ def replicated_best(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> 
         numbers |= further_replicated(info, records, race)
     if not numbers or numbers == {record.number for record in records}:
         return None
-    return ReplicatedBest(numbers=frozenset(numbers), chosen_by=options["chosen_by"])
+    return numbers
 
 
 def further_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], race: RaceRecord) -> set[int]:

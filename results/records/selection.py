@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mtlib.config.schema import to_dict
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
-from results.records.files import read_dataclass, write_dataclass
+from results.records.files import read_dataclass, write_json
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
@@ -162,7 +163,8 @@ class Selection:
 
 def write_selection(folder: Location, selection: Selection) -> None:
     """Writes `selection.json` into a sweep's folder, which it calls `OWN_SWEEP`: the folder may be copied and moved."""
-    write_dataclass(open_folder(folder), SELECTION_FILE, rename_sweep(selection, place_of(folder), OWN_SWEEP))
+    portable = rename_sweep(selection, place_of(folder), OWN_SWEEP)
+    write_json(open_folder(folder), SELECTION_FILE, to_dict(portable))
 
 
 def rename_sweep(selection: Selection, before: str, after: str) -> Selection:

@@ -110,11 +110,6 @@ def read_trials(folder: Location) -> list[TrialRecord]:
     return list(read_with_warnings(folder).records)
 
 
-def read_curves(folder: Location) -> pa.Table:
-    """Returns every point of every curve of a sweep; warns and raises as `read_with_warnings`."""
-    return read_with_warnings(folder).curves
-
-
 def trials_table(records: Sequence[TrialRecord], tasks: Sequence[str] | None = None) -> pa.Table:
     """Trials as the table `trials.parquet`, with columns for the tasks in their order, or for those with scores."""
     names = tasks_of(records) if tasks is None else tasks

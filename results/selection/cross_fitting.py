@@ -17,14 +17,12 @@ from results.ensembles.ensemble import ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds
 from results.ensembles.outputs import values_of
 from results.ensembles.selection_method import Choose, Settings
-from results.stats.covariance import influence_values
 from results.stats.groups import count_groups, sum_groups
 from results.stats.resampling import (
     NUM_RESAMPLES,
     Floats,
     Numbers,
     draw_counts,
-    percentile_interval,
     score_counts,
     score_examples,
 )
@@ -124,7 +122,7 @@ def example_influences(task: Task, values: Floats, labels: Floats, groups: Numbe
     """
     count = count_groups(groups)
     factor = np.sqrt(count / max(1, count - task.metric_entry.num_fitted))
-    return np.asarray(influence_values(task, values[None], labels)[0] * factor)
+    return np.asarray(task.metric_entry.influences(values[None], labels)[0] * factor)
 
 
 def total_error(influences: Floats, scores: Floats) -> float:
@@ -189,12 +187,6 @@ def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
         total[some] += held[some] * score_counts(found.task, own[some], values[None, rows], found.labels[rows])[0]
         weights += held
     return total / weights
-
-
-def interval(resampled: Floats) -> tuple[float, float]:
-    """Returns the percentile interval of resampled scores, (resamples,)."""
-    low, high = percentile_interval(resampled)
-    return float(low), float(high)
 
 
 def widened(resampled: Floats, score: float, error: float) -> Floats:

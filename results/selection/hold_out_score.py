@@ -20,9 +20,8 @@ from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import Predictor, load_predictor, predict_rows
 from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection
-from results.selection.cross_fitting import interval
 from results.stats.groups import text_groups_of
-from results.stats.resampling import Floats, bootstrap_scores, score_examples
+from results.stats.resampling import Floats, bootstrap_scores, percentile_interval, score_examples
 
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
@@ -43,7 +42,7 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
         scores[task] = float(score_examples(definition, values, labels)[0])
         groups = text_groups_of(table)
         resampled = bootstrap_scores(definition, values, labels, groups=groups, seed=selection.seed)
-        intervals[task] = interval(resampled[0])
+        intervals[task] = percentile_interval(resampled[0])
     time = record_evaluation(places_of(selection, list(selection.tasks), source))
     num_examples = {task: len(table.ids) for task, table in tables.items()}
     return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
@@ -101,7 +100,11 @@ def count_evaluations(places: Sequence[str]) -> int:
     own = [record for place in places if (record := record_at(place)) is not None]
     rows = [item for record in own for item in record.tasks.items()]
     storages = {split_location(place)[0] for place in places}
-    beside = (record_at(neighbour) for storage in storages for neighbour in list_in(storage))
+    beside = []
+    for storage in storages:
+        infos = open_folder(storage).get_file_info(fs.FileSelector("", allow_not_found=True))
+        folders = [info.base_name for info in infos if info.type == fs.FileType.Directory]
+        beside += [record_at(join_location(storage, name)) for name in folders]
     shared = [record for record in beside if record and any(item in rows for item in record.tasks.items())]
     return len({time for record in (*own, *shared) for time in record.evaluations})
 
@@ -112,9 +115,3 @@ def record_at(place: str) -> HoldOutRecord | None:
         return read_hold_out(place)
     except ValueError:
         return None
-
-
-def list_in(storage: str) -> list[str]:
-    """Returns the folders in a storage."""
-    infos = open_folder(storage).get_file_info(fs.FileSelector("", allow_not_found=True))
-    return [join_location(storage, info.base_name) for info in infos if info.type == fs.FileType.Directory]

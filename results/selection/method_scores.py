@@ -7,8 +7,8 @@ from scipy.stats import norm
 
 from results.ensembles.methods import SINGLE
 from results.records.selection import MethodScore
-from results.selection.cross_fitting import ZERO_SPREAD, CrossFitted, bootstrap, interval, total_error, widened
-from results.stats.resampling import CONFIDENCE, Floats
+from results.selection.cross_fitting import ZERO_SPREAD, CrossFitted, bootstrap, total_error, widened
+from results.stats.resampling import CONFIDENCE, Floats, percentile_interval
 
 
 def method_scores(
@@ -36,7 +36,7 @@ def method_scores(
     for name, own in fitted.items():
         bounds = own.task.metric_entry.bounds(own.task.label_range)
         score, error = float(own.scores.mean()), own.standard_error
-        low, high = np.clip(interval(widened(resampled[name], score, error)), *bounds).tolist()
+        low, high = np.clip(percentile_interval(widened(resampled[name], score, error)), *bounds).tolist()
         leads = [paired_difference(own, fitted[other]) for other in references]
         intervals = [(lead - quantile * lead_error, lead + quantile * lead_error) for lead, lead_error in leads]
         found[name] = MethodScore(

@@ -10,12 +10,13 @@ from mtlib.config.methods import methods_of_tree
 from mtlib.runtime.errors import first_line, require, require_name
 from mtlib.runtime.method_file import MethodFile
 from mtlib.runtime.storage import Location
-from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
+from mtlib.tasks import in_order
+from results.ensembles.candidates import Pool, read_pool, read_tasks
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, with_own
 from results.ensembles.selection_method import Settings
 from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.tables import read_trials
-from results.records.trials import TrialRecord, read_sweep
+from results.records.trials import TrialRecord, read_sweep, sweep_tasks
 from results.selection.base_configuration import find_base
 from results.selection.select_ensemble import check_rows, select_ensemble
 from results.selection.shared_model import SharedModel, choose_shared_model
@@ -54,13 +55,16 @@ def select_from(
             be chosen for any task, as `read_pool` and `select_ensemble`.
     """
     settings, sweeps = request.settings, request.sweeps
-    check_request(request)
+    require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
+    require(settings.bags >= 0, "bags must be at least 0", settings.bags)
+    require(settings.seed >= 0, "seed must be at least 0", settings.seed)
+    require(request.repeats >= 1, "repeats must be at least 1", request.repeats)
     infos = {str(sweep): read_sweep(sweep) for sweep in sweeps}
     of_sweeps = (methods_of_tree(info.get("base") or {}).files for info in infos.values())
     table = with_own(request.files, [file for files in of_sweeps for file in files])
     require_name(request.method, (AUTOMATIC, ONE_MODEL, *table), "method")
     base = find_base(sweeps, request.base)
-    known = defined_tasks(sweeps)
+    known = in_order({name for info in infos.values() for name in sweep_tasks(info)})
     wanted = list(dict.fromkeys(request.tasks or scored_tasks(sweeps, known)))
     for name in wanted:  # before reading, which takes long
         require_name(name, known, "task")
@@ -126,15 +130,6 @@ def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> S
         if is_requested:
             raise
         return None
-
-
-def check_request(request: SelectionRequest) -> None:
-    """Raises ValueError if a number is wrong."""
-    settings = request.settings
-    require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
-    require(settings.bags >= 0, "bags must be at least 0", settings.bags)
-    require(settings.seed >= 0, "seed must be at least 0", settings.seed)
-    require(request.repeats >= 1, "repeats must be at least 1", request.repeats)
 
 
 def search_of(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> RecordedSearch:

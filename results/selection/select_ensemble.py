@@ -81,7 +81,8 @@ def select_ensemble(
     rows = check_rows(pool, settings)
     methods = methods_for(method, table)
     distinct = without_copies(pool)
-    kept = with_weights(distinct)
+    kept = distinct.only([number for number, found in enumerate(distinct.candidates) if found.has_weights])
+    require(bool(kept.candidates), f"some candidate of {pool.task.name} must have its weights still", "none")
     fitted, chosen = dict[str, CrossFitted](), dict[str, tuple[Pool, Ensemble]]()
     of_base = pool.only([place for place, one in enumerate(pool.candidates) if (one.sweep, one.number) in base])
     if of_base.candidates:
@@ -131,13 +132,6 @@ def check_rows(pool: Pool, settings: Settings) -> Numbers:
     rule = f"examples of {pool.task.name} to select by must be at least {least} (give its dev set more rows)"
     require(len(pool.labels) >= least, rule, len(pool.labels))
     return np.arange(len(pool.labels))
-
-
-def with_weights(pool: Pool) -> Pool:
-    """Returns the candidates whose weights were kept; ValueError if there is none."""
-    kept = pool.only([number for number, found in enumerate(pool.candidates) if found.has_weights])
-    require(bool(kept.candidates), f"some candidate of {pool.task.name} must have its weights still", "none")
-    return kept
 
 
 def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:

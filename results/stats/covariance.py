@@ -6,36 +6,22 @@ number of examples, and no resampling is needed. Examples that share a text are 
 summed first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mtlib.tasks import Task, overall_slopes
+from mtlib.tasks import Task
 from results.stats.groups import independent_groups, sum_groups
 from results.stats.resampling import Floats, Numbers, example_values
-
-
-def influence_values(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """Returns each example's influence on the task's score, with mean 0 over examples.
-
-    Args:
-        task: whose metric, which gives the formula.
-        values: (models, rows), from `example_values`.
-        labels: (rows,).
-
-    Returns:
-        (models, rows).
-    """
-    return task.metric_entry.influences(values, np.asarray(labels, dtype=np.float64))
 
 
 def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -> Floats:
     """Covariance of the models' scores over draws of examples.
 
     Args:
-        influence: (models, rows), from `influence_values`.
+        influence: (models, rows) of each example on the score, by the metric, with mean 0 over examples.
         groups: (rows,) number from 0 of the group that each example belongs to; whole groups are drawn. None if every
             example is drawn on its own.
 
@@ -69,22 +55,8 @@ def score_covariance(
         labels: (rows,).
         text_groups: as in `results.stats.groups.independent_groups`.
     """
-    influence = influence_values(task, example_values(task, logits, labels), labels)
+    values = example_values(task, logits, labels)
+    influence = task.metric_entry.influences(values, np.asarray(labels, dtype=np.float64))
     groups = independent_groups(text_groups, influence.shape[1])
     covariance = covariance_over_examples(influence, groups)
     return pd.DataFrame(covariance, index=list(trials), columns=list(trials))
-
-
-def overall_covariance(
-    covariances: Mapping[str, pd.DataFrame], trials: Sequence[str], tasks: Mapping[str, Task]
-) -> pd.DataFrame:
-    """Covariance of trials' overall scores, (trials, trials); the tasks' examples are drawn independently.
-
-    Args:
-        covariances: by name of the task, from `score_covariance`; all tasks that count in the overall score.
-        trials: ids, each in every task's covariance.
-        tasks: the definitions of these tasks, or of more.
-    """
-    slopes, order = overall_slopes(covariances, tasks), list(trials)
-    parts = [slopes[task] ** 2 * found.loc[order, order].to_numpy() for task, found in covariances.items()]
-    return pd.DataFrame(np.sum(parts, axis=0), index=order, columns=order)

@@ -69,7 +69,10 @@ def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord], race: Race
         num_rounds = complete_rounds(info, records, race or RaceRecord())
         declared = first["replicates"] if first else options.get("replicates", num_rounds)
     else:
-        num_rounds = ended_trainings(records, options)
+        replicates = options.get("replicates", 1) if options.get("replicate_best") is None else options["chosen_by"]
+        ended = [record for record in records if record.status not in UNFINISHED]
+        # One that stopped its configuration counts as all trainings that this would have had.
+        num_rounds = sum(1 if own.replicate or own.status in COMPLETED else replicates for own in ended)
         declared = first["configurations"] * first["replicates"] if first else num_rounds
     return Looks(is_by_round=is_by_round, num_rounds=num_rounds, declared=declared, race=race or RaceRecord())
 
@@ -112,10 +115,3 @@ def round_to_decide(info: Mapping[str, Any], records: Sequence[TrialRecord], rac
     first = 2 if options.get("replicate_best") is None else max(2, options["chosen_by"])
     wanted = race.num_rounds if has_joined else max(first, race.num_rounds + 1)
     return wanted if complete_rounds(info, records, race) >= wanted else None
-
-
-def ended_trainings(records: Sequence[TrialRecord], options: Mapping[str, Any]) -> int:
-    """Trials that have ended; one that stopped its configuration counts as all that this would have had."""
-    replicates = options.get("replicates", 1) if options.get("replicate_best") is None else options["chosen_by"]
-    ended = [record for record in records if record.status not in UNFINISHED]
-    return sum(1 if own.replicate or own.status in COMPLETED else replicates for own in ended)

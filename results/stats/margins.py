@@ -55,13 +55,19 @@ Mask = npt.NDArray[np.bool_]
 class Margins:
     """How large differences must be to be significant, and what decides it; all nan where training was not repeated."""
 
-    widths: Floats
-    """(contrasts,) half the widths of the intervals: `hypot(training_factors * training_errors, example_factor *
-    example_errors)`, at least `example_factor * fixed_errors`."""
+    compared: Contrasts
+    """The differences."""
     training_factors: Floats
     """(contrasts,) by which standard errors over trainings are multiplied."""
     example_factor: float
     """By which standard errors over examples are multiplied."""
+
+    @property
+    def widths(self) -> Floats:
+        """(contrasts,) half the widths of the intervals."""
+        training = self.training_factors * self.compared.training_errors
+        both = np.hypot(training, self.example_factor * self.compared.example_errors)
+        return np.maximum(both, self.example_factor * self.compared.fixed_errors)
 
 
 Largest = Callable[[Floats, Floats], Floats]
@@ -110,11 +116,9 @@ def margins_control(
         look: as in `margins_best`.
     """
     every = coefficients if together is None else together
-    own = means.of_distinct(every)
+    own, compared = means.of_distinct(every), contrasts(means, coefficients)
     if means.has_replicates and not own.any():  # all trained the same
-        return Margins(
-            widths=np.zeros(len(coefficients)), training_factors=np.zeros(len(coefficients)), example_factor=0
-        )
+        return Margins(compared=compared, training_factors=np.zeros(len(coefficients)), example_factor=0)
 
     def largest(drawn: Floats, squares: Floats) -> Floats:
         return np.asarray(ratio(np.abs(drawn @ own.T), np.sqrt(squares @ (own**2).T)).max(axis=1))
@@ -122,7 +126,7 @@ def margins_control(
     def dunnett(degrees: Floats) -> Floats:
         return np.full_like(degrees, dunnett_quantile(means, every, float(degrees.min())))
 
-    return combine_margins(means, contrasts(means, coefficients), dunnett, largest, look)
+    return combine_margins(means, compared, dunnett, largest, look)
 
 
 def combine_margins(
@@ -150,18 +154,15 @@ def combine_margins(
     """
     if not compared.degrees.any():
         unknown = np.full(len(compared.estimates), np.nan)
-        return Margins(widths=unknown, training_factors=unknown, example_factor=np.nan)
+        return Margins(compared=compared, training_factors=unknown, example_factor=np.nan)
     found = max(permuted_quantile(means, largest), drawn_quantile(means, largest))
     known = normal(np.full_like(compared.degrees, MAX_DEGREES))
     estimated = np.maximum(normal(compared.degrees), found)
     if look is not None:
         level = level_of(look, means, compared, float(known.max()))
         known, estimated = quantiles_at(known, MAX_DEGREES, level), quantiles_at(estimated, compared.degrees, level)
-    widths = np.hypot(estimated * compared.training_errors, known * compared.example_errors)
     factor = float(known.max())  # the same for all
-    return Margins(
-        widths=np.maximum(widths, factor * compared.fixed_errors), training_factors=estimated, example_factor=factor
-    )
+    return Margins(compared=compared, training_factors=estimated, example_factor=factor)
 
 
 def level_of(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:

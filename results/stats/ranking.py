@@ -7,7 +7,7 @@ the sweep: what was distinguished from the best at the declared look stays so.
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from mtlib.tasks import Task, in_order, value_of
-from results.records.replicated_best import ReplicatedBest
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import configuration_means
 from results.stats.error_spending import Look
@@ -94,7 +93,7 @@ class RankedConfiguration:
 
 
 def rank(
-    records: Sequence[TrialRecord], scores: TrialScores, looks: Looks, best: ReplicatedBest | None = None
+    records: Sequence[TrialRecord], scores: TrialScores, looks: Looks, best: Set[int] | None = None
 ) -> list[RankedConfiguration]:
     """Ranks configurations, best first; those without an overall score follow in the order of their numbers.
 
@@ -104,7 +103,7 @@ def rank(
     not count at the last of the `looks` have no part in the scores, so that these are what the comparisons say.
     """
     rows = [rank_one(group, scores, looks) for group in group_by_configuration(records)]
-    rows = [replace(row, was_dropped=best is not None and row.number not in best.numbers) for row in rows]
+    rows = [replace(row, was_dropped=best is not None and row.number not in best) for row in rows]
     rows.sort(key=lambda row: (*comparison_group(row), -row.scores[TOTAL].value if row.scores else 1.0, row.number))
     by_trial = {record.trial_id: record for record in records}
     alike = itertools.groupby(rows, key=comparison_group)
@@ -122,6 +121,8 @@ def rank_one(group: Sequence[TrialRecord], scores: TrialScores, looks: Looks) ->
     counting = [record for record in completed if looks.has(record.number, record.replicate)]
     trials = [record.trial_id for record in counting or completed or group if record.trial_id in scores.epochs]
     tasks = [task for task in scores.tasks if any(trial in scores.values.get((task, "dev"), {}) for trial in trials)]
+    counts = Counter(record.status for record in group)
+    statuses = counts if len(counts) == 1 else [f"{status} {count}" for status, count in counts.items()]
     means = {}
     for column, by_trial in scores.values.items():
         counted = [trial for trial in trials if trial in by_trial]
@@ -135,19 +136,13 @@ def rank_one(group: Sequence[TrialRecord], scores: TrialScores, looks: Looks) ->
     return RankedConfiguration(
         number=group[0].number,
         params=group[0].params,
-        status=status_of(group),
+        status=", ".join(statuses),
         is_finished=bool(completed),
         trials=tuple(trials),
         scores=means,
         best_epoch=float(np.mean([scores.epochs[trial] for trial in trials])) if trials else None,
         failures=tuple(f"{r.trial_id}: {r.error or 'no reason recorded'}" for r in group if r.status == "failed"),
     )
-
-
-def status_of(group: Sequence[TrialRecord]) -> str:
-    """Returns the status that all trials share, or the number of trials by status."""
-    counts = Counter(record.status for record in group)
-    return ", ".join(counts if len(counts) == 1 else (f"{status} {count}" for status, count in counts.items()))
 
 
 def compare_with_best(

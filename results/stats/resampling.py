@@ -97,8 +97,8 @@ def replicate_error(scores: npt.ArrayLike) -> float | None:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def percentile_interval(resampled: Floats) -> tuple[Floats, Floats]:
-    """Low and high of the percentile interval at `CONFIDENCE`: (..., resamples) -> (...) each."""
+def percentile_interval(resampled: Floats) -> tuple[float, float]:
+    """Low and high of the percentile interval of resampled scores, (resamples,), at `CONFIDENCE`."""
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(resampled, (tail, 1 - tail), axis=-1)
+    low, high = np.quantile(resampled, (tail, 1 - tail)).tolist()
     return low, high

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from mtlib.runtime.errors import require_name
-from mtlib.tasks import Task, score_of
+from mtlib.tasks import Task, overall_slopes, score_of
 from results.records.predictions import TrialEpoch
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.configuration_means import ModelScores, number_equal
-from results.stats.covariance import overall_covariance, score_covariance
-from results.stats.resampling import Floats, Numbers
+from results.stats.covariance import score_covariance
+from results.stats.resampling import Floats
 
 Column = tuple[str, str]
 """A task, or `overall`, and a split."""
@@ -57,8 +57,9 @@ class TrialScores:
         """(trials, trials) covariance over examples of some trials' scores in a column; the total counts `tasks`."""
         if column != TOTAL:
             return self.covariances[column].loc[list(trials), list(trials)].to_numpy()
-        parts = {task: self.covariances[task, "dev"] for task in tasks}
-        return overall_covariance(parts, trials, self.tasks).to_numpy()
+        slopes = overall_slopes(tasks, self.tasks)  # the tasks' examples are drawn independently
+        parts = [slopes[task] ** 2 * self.covariance((task, "dev"), tasks, trials) for task in tasks]
+        return np.asarray(np.sum(parts, axis=0))
 
     def of_models(self, column: Column, tasks: Sequence[str], groups: Sequence[Sequence[TrialRecord]]) -> ModelScores:
         """Returns the scores in a column of configurations, given as the trials of each; the total counts `tasks`."""
@@ -69,7 +70,7 @@ class TrialScores:
             replicates=np.unique([record.replicate for record in records], return_inverse=True)[1],
             scores=np.array([self.values[column][trial] for trial in trials]),
             covariance=self.covariance(column, tasks, trials),
-            trainings=number_trainings(trials, self.trainings),
+            trainings=number_equal([self.trainings.get(trial, trial) for trial in trials]),
         )
 
 
@@ -82,7 +83,11 @@ def read_scores(
         ValueError: the curves have a task that `tasks` lacks, or predictions are missing.
     """
     epochs, values = scores_at_best_epochs(records, curves, tasks)
-    covariances = example_covariances(values, epochs, tasks, read)
+    covariances = {}
+    for (task, split), by_trial in values.items():
+        if task != OVERALL:
+            labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
+            covariances[task, split] = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
     return TrialScores(
         epochs=epochs,
         values=values,
@@ -112,11 +117,6 @@ def equal_points(curves: pd.DataFrame) -> dict[str, Hashable]:
     }
 
 
-def number_trainings(trials: Sequence[str], trainings: Mapping[str, Hashable]) -> Numbers:
-    """(trials,) a number for each, equal for those that trained the same."""
-    return number_equal([trainings.get(trial, trial) for trial in trials])
-
-
 def scores_at_best_epochs(
     records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task]
 ) -> tuple[dict[str, int], dict[Column, dict[str, float]]]:
@@ -125,21 +125,7 @@ def scores_at_best_epochs(
     Raises:
         ValueError: the curves have a task that `tasks` lacks.
     """
-    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
-    return epochs, scores_at(curves, epochs, tasks)
-
-
-def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:
-    """Returns the first epoch of the highest overall score of each of these trials that has one."""
-    points = curves[(curves["task"] == OVERALL) & curves["trial"].isin(trials)]
-    highest = points.sort_values(["value", "epoch"], ascending=[False, True]).drop_duplicates("trial")
-    return dict(zip(highest["trial"], highest["epoch"].astype(int), strict=True))
-
-
-def scores_at(
-    curves: pd.DataFrame, epochs: Mapping[str, int], tasks: Mapping[str, Task]
-) -> dict[Column, dict[str, float]]:
-    """Returns the score at these epochs, by trial, of every task and split that has it, and the total."""
+    epochs = best_overall_epochs(curves, records)
     points = curves[curves["epoch"] == curves["trial"].map(dict(epochs))]
     found: dict[Column, dict[str, float]] = {}
     rows = points[["trial", "task", "split", "metric", "value"]].itertuples(index=False)
@@ -147,22 +133,15 @@ def scores_at(
         require_name(task, (*tasks, OVERALL), "task")
         if metric == (OVERALL if task == OVERALL else tasks[task].metric):
             found.setdefault((task, split), {})[trial] = score_of(task, value, tasks)
-    return found
+    return epochs, found
 
 
-def example_covariances(
-    values: Mapping[Column, Mapping[str, float]],
-    epochs: Mapping[str, int],
-    tasks: Mapping[str, Task],
-    read: ReadPredictions,
-) -> dict[Column, pd.DataFrame]:
-    """Covariance over examples of the trials' scores, for every task and split."""
-    covariances = {}
-    for (task, split), by_trial in values.items():
-        if task != OVERALL:
-            labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
-            covariances[task, split] = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
-    return covariances
+def best_overall_epochs(curves: pd.DataFrame, records: Sequence[TrialRecord]) -> dict[str, int]:
+    """Returns the first epoch of the highest overall score of each trial that has one and has not failed."""
+    trials = [record.trial_id for record in records if record.status != "failed"]
+    points = curves[(curves["task"] == OVERALL) & curves["trial"].isin(trials)]
+    highest = points.sort_values(["value", "epoch"], ascending=[False, True]).drop_duplicates("trial")
+    return dict(zip(highest["trial"], highest["epoch"].astype(int), strict=True))
 
 
 def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:

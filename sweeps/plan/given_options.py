@@ -10,7 +10,6 @@ from typing import Any
 
 from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import flag_of
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE, typed_command
 from mtlib.runtime.storage import (
@@ -118,7 +117,7 @@ def read_places(given: GivenOptions) -> dict[str, Any]:
 def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
     """Returns the saved options of a resumed sweep, as the given ones change them; ValueError for one that may not."""
     for name in sorted(given):
-        flag = "--no-reuse" if name == "reuse" else flag_of(name)
+        flag = flag_of(name)
         rule = f"{flag} must be left out with --resume, which continues the sweep as it began"
         rule += f" ({typed_command('status')} NAME shows what is left)" if name == "dry_run" else ""
         allowed = (*CHANGEABLE_OPTIONS, "resume", "storage", "address")

@@ -23,7 +23,7 @@ from mtlib.training.epoch_report import EpochReport
 from results.records.selection import read_selection
 from results.records.tables import read_trials
 from results.selector import main as select_main
-from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.covariance import covariance_over_examples
 from results.stats.resampling import bootstrap_scores, score_examples
 from tests.one_line_error import one_line_error, one_line_exit
 from tests.results.selection.scored_sweep import build_sweep
@@ -121,7 +121,7 @@ def test_metric_is_that_of_scikit_learn_with_a_standard_error(write: Write) -> N
     assert score == pytest.approx(kappa)
     assert task.contribution(score) == pytest.approx((1 + kappa) / 2)
     resampled = float(bootstrap_scores(task, values, labels, num_resamples=400).std())
-    influence = influence_values(task, values, labels)
+    influence = task.metric_entry.influences(values, labels)
     assert resampled == pytest.approx(float(np.sqrt(covariance_over_examples(influence)[0, 0])), rel=0.15)
     with pytest.raises(ValueError, match=r"did you mean 'kappa'\?"):
         replace(task, metric="kapa")

@@ -16,13 +16,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlib.config.schema import to_dict
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from results import predict
 from results.inference.models import ModelSource
 from results.inference.predictor import Predictor, load_predictor
 from results.predict import main
-from results.records.files import write_dataclass
+from results.records.files import write_json
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from tests.one_line_error import one_line_exit
 from tests.results.inference.bundle.bundled_sweep import make_bundle
@@ -67,7 +68,7 @@ def test_copied_or_renamed_sweep_predicts_with_its_own_weights(
     first = Path(shutil.copytree(trained_folder, tmp_path / "first"))
     selection = select_pairs(first)
     if is_old:
-        write_dataclass(open_folder(first), SELECTION_FILE, selection)
+        write_json(open_folder(first), SELECTION_FILE, to_dict(selection))
     copy = Path(shutil.copytree(first, tmp_path / "copy"))
 
     def predicted(folder: Path) -> str:

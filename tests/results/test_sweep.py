@@ -24,7 +24,7 @@ from results.ensembles.candidates import read_pool
 from results.ensembles.ensemble import ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import addition_scorer
 from results.ensembles.methods import methods_for
-from results.ensembles.outputs import predictions_of, values_of
+from results.ensembles.outputs import values_of
 from results.ensembles.selection_method import Settings, best_candidates, candidate_scores, sum_scores
 from results.records.epochs import epoch_path, open_epoch, write_epoch
 from results.records.predictions import stack_predictions
@@ -427,7 +427,7 @@ def test_sums_and_additions_are_scored_as_the_mean_of_outputs(task: str, metric:
     rows = np.arange(5, 80)
     margins, pair = pool.margins(np.arange(4), rows), equal_ensemble(np.array([0, 2]))
     mean = ensemble_outputs(pool, pair, rows)
-    wanted = value_by_reference(metric, pool.labels[rows], mean, predictions_of(pool.task, mean))
+    wanted = value_by_reference(metric, pool.labels[rows], mean, pool.task.kind_entry.predict(mean))
     wanted = pool.task.metric_entry.score_of(wanted)
     assert score_rows(pool, mean, rows) == pytest.approx(wanted)
     assert sum_scores(pool, margins[[0]] + margins[[2]], rows, 2)[0] == pytest.approx(wanted, abs=1e-6)
@@ -445,7 +445,7 @@ def test_cross_fitted_scores_are_those_of_folds_or_of_all_examples_together(task
     for inside in parts:
         best = best_candidates(pool, np.setdiff1d(np.arange(120), inside))[0]
         outputs[inside] = pool.outputs[int(best)][inside]
-    predictions = predictions_of(pool.task, outputs)
+    predictions = pool.task.kind_entry.predict(outputs)
     scored = [np.arange(120)] if is_whole else parts
     values = [value_by_reference(metric, pool.labels[own], outputs[own], predictions[own]) for own in scored]
     wanted = pool.task.metric_entry.score_of(float(np.average(values, weights=[len(own) for own in scored])))
@@ -460,7 +460,7 @@ def test_the_ranking_shows_values_and_ranks_by_what_they_contribute(sweep: Path)
         pool = read_pool([sweep], TASKS[name])
         place = next(n for n, one in enumerate(pool.candidates) if (one.number, one.epoch) == (2, best["best_epoch"]))
         outputs = pool.outputs[place]
-        value = value_by_reference(task.metric, pool.labels, outputs, predictions_of(task, outputs))
+        value = value_by_reference(task.metric, pool.labels, outputs, task.kind_entry.predict(outputs))
         assert best[f"{name}_dev"] == pytest.approx(value, abs=1e-6)
         parts.append(
             1 - value / 5 if task.metric == "rmse" else (value + 1) / 2 if task.metric_entry.range[0] else value

@@ -1,30 +1,17 @@
 """The effect of one key on one score: its mean at each value, and differences from the base value with intervals."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from results.stats.configuration_means import ConfigurationMeans, contrasts
+from results.stats.configuration_means import ConfigurationMeans
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, in_value_order, is_numeric, other_params
 from results.stats.error_spending import Look
 from results.stats.margins import margins_control
 from results.stats.resampling import Floats, Numbers
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntervalParts:
-    """What half the width of an interval is made of, as in `results.stats.margins.Margins`."""
-
-    training_error: float
-    example_error: float
-    fixed_error: float
-    degrees: float
-    """Of freedom of the training error."""
-    training_factor: float
-    example_factor: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +22,13 @@ class ValueEffect:
     num_trials: int
     mean: float
     """Mean score over replicates and over what else was searched."""
-    difference: float | None
+    difference: float | None = None
     """From the base value, over the other keys' values that both were trained with; None if there are none."""
-    error: float | None
+    error: float | None = None
     """Standard error of the difference, over training and examples; None where training was not repeated."""
-    parts: IntervalParts | None = None
-    """What decides the interval at the present look; None as `error`."""
-    interval: tuple[float, float] | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """What half the width of the interval at the present look is made of, by name; empty where there is no `error`."""
+    interval: tuple[float, float] | None = None
     """95 % of the difference, for all values of the key and all looks at once; None as `error`."""
     decided_at: int | None = None
     """Replicates, or trainings of a search, after which the interval did not contain 0; None if it does."""
@@ -95,33 +82,30 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | Non
             value=value,
             num_trials=int(means.num_models[own.configurations[value]].sum()),
             mean=float(coefficients @ means.means),
-            difference=None,
-            error=None,
-            interval=None,
         )
         for value, coefficients in own.means.items()
     }
     if own.differences:
         coefficients = np.stack(list(own.differences.values()))
-        found = contrasts(means, coefficients)
         margins = margins_control(means, coefficients, together=own.together, look=look)
+        found, widths = margins.compared, margins.widths
         is_same = np.asarray(~means.of_distinct(coefficients).any(axis=1))
         for row, value in enumerate(own.differences):
-            difference, margin = float(found.estimates[row]), float(margins.widths[row])
+            difference, margin = float(found.estimates[row]), float(widths[row])
             is_known = not np.isnan(margin)
-            parts = IntervalParts(
-                training_error=float(found.training_errors[row]),
-                example_error=float(found.example_errors[row]),
-                fixed_error=float(found.fixed_errors[row]),
-                degrees=float(found.degrees[row]),
-                training_factor=float(margins.training_factors[row]),
-                example_factor=margins.example_factor,
-            )
+            parts = {
+                "training_error": float(found.training_errors[row]),
+                "example_error": float(found.example_errors[row]),
+                "fixed_error": float(found.fixed_errors[row]),
+                "degrees": float(found.degrees[row]),
+                "training_factor": float(margins.training_factors[row]),
+                "example_factor": margins.example_factor,
+            }
             effects[value] = replace(
                 effects[value],
                 difference=difference,
                 error=float(found.errors[row]) if is_known else None,
-                parts=parts if is_known else None,
+                parts=parts if is_known else {},
                 interval=(difference - margin, difference + margin) if is_known else None,
                 decided_at=look.num_rounds if look is not None and abs(difference) > margin else None,
                 is_same=bool(is_same[row]),

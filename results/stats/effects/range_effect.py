@@ -16,9 +16,10 @@ from scipy import stats
 
 from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, training_covariance
 from results.stats.effects.key_effects import ValueContrasts, value_contrasts
-from results.stats.effects.searched_keys import NO_VALUE, KeyRange, SearchedKey, in_value_order
+from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, in_value_order
 from results.stats.error_spending import ERROR, Look, adjusted_p_value
 from results.stats.resampling import Floats
+from search_spaces.domain import Float, Int
 
 POINTS = 101
 """The points of a curve, from one end of the range to the other."""
@@ -39,7 +40,6 @@ EDGE = 0.02
 class RangeEffect:
     """The curve of one key."""
 
-    key: str
     points: Floats
     """(points,) values of the key."""
     means: Floats
@@ -62,7 +62,6 @@ class RangeEffect:
     """Of freedom of the errors, which hold the variance of training and of the examples."""
     is_linear: bool
     """Whether a line was fitted, which shows no optimum inside the range: too few configurations for a curve."""
-    num_configurations: int
 
     @property
     def is_significant(self) -> bool:
@@ -83,7 +82,6 @@ class Fit:
     """(terms, configurations): the coefficients are `inverse @ means`."""
     covariance: Floats
     """The covariance of the coefficients, over trainings and examples."""
-    degrees: float
     means: ConfigurationMeans
     """With the scatter around the fit as their variance."""
 
@@ -122,18 +120,16 @@ def build_design(
     return np.concatenate(parts, axis=1), columns
 
 
-def range_terms(domain: KeyRange, values: Sequence[Any], power: int) -> Floats:
+def range_terms(domain: Float | Int, values: Sequence[Any], power: int) -> Floats:
     """(configurations, power) Legendre polynomials of the position in the range; 0 where there is no value."""
     has_value = np.array([value is not NO_VALUE for value in values])
     position = positions(domain, np.array([domain.low if own is NO_VALUE else own for own in values], dtype=float))
     return np.asarray(np.polynomial.legendre.legvander(position, power)[:, 1:] * has_value[:, None])
 
 
-def positions(domain: KeyRange, values: Floats) -> Floats:
+def positions(domain: Float | Int, values: Floats) -> Floats:
     """Values as positions from -1 to 1, on the scale that they were sampled on."""
-    low, high, at = (
-        np.log(v) if domain.is_log else np.asarray(v, dtype=float) for v in (domain.low, domain.high, values)
-    )
+    low, high, at = (np.log(v) if domain.log else np.asarray(v, dtype=float) for v in (domain.low, domain.high, values))
     return np.asarray(2 * (at - low) / (high - low) - 1)
 
 
@@ -166,7 +162,6 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
         columns=columns,
         inverse=inverse @ means.average(np.eye(len(design))),
         covariance=covariance,
-        degrees=degrees,
         means=means,
     )
 
@@ -174,7 +169,8 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
 def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeEffect:
     """Returns the curve of a key with a range, at a look at the sweep; None: the only one."""
     assert key.range is not None
-    level = ERROR if look is None else look.level(fit.degrees)
+    degrees = fit.means.total_degrees
+    level = ERROR if look is None else look.level(degrees)
     own = fit.columns[key.name]
     power = own.stop - own.start
     is_linear = power == 1
@@ -184,25 +180,23 @@ def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeE
     coefficients, covariance = (fit.inverse @ fit.means.means)[own], fit.covariance[own, own]
     curve = centred @ coefficients
     errors = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", centred, covariance, centred), 0.0))
-    draws = draw_coefficients(coefficients, covariance, fit.degrees)
+    draws = draw_coefficients(coefficients, covariance, degrees)
     best = scale[(draws @ terms.T).argmax(axis=1)]
     low, high = np.quantile(best, (level / 2, 1 - level / 2))
     optimum = scale[curve.argmax()]
     statistic = coefficients @ np.linalg.pinv(covariance) @ coefficients / power
     return RangeEffect(
-        key=key.name,
         points=values_at(key.range, scale),
         means=fit.design.mean(axis=0) @ (fit.inverse @ fit.means.means) + curve,
         differences=curve,
         errors=errors,
-        half_widths=errors * stats.t.isf(level / 2, fit.degrees),
+        half_widths=errors * stats.t.isf(level / 2, degrees),
         optimum=float(values_at(key.range, optimum)),
         optimum_interval=(float(values_at(key.range, low)), float(values_at(key.range, high))),
-        p_value=adjusted_p_value(float(stats.f.sf(statistic, power, fit.degrees)), level),
+        p_value=adjusted_p_value(float(stats.f.sf(statistic, power, degrees)), level),
         edge="" if is_linear else "low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
-        degrees=fit.degrees,
+        degrees=degrees,
         is_linear=is_linear,
-        num_configurations=len(fit.means.degrees),
     )
 
 
@@ -226,9 +220,9 @@ def draw_coefficients(coefficients: Floats, covariance: Floats, degrees: float) 
     return np.asarray(coefficients + normal / scale[:, None])
 
 
-def values_at(domain: KeyRange, position: Any) -> Any:
+def values_at(domain: Float | Int, position: Any) -> Any:
     """Values of the key at positions from -1 to 1."""
     share = (np.asarray(position) + 1) / 2
-    if domain.is_log:
+    if domain.log:
         return domain.low * (domain.high / domain.low) ** share
     return domain.low + (domain.high - domain.low) * share

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 from mtlib.runtime.errors import nearest_first, require, require_name
 from results.records.trials import TrialRecord
 from results.stats.texts import value_text
-from search_spaces.domain import JOINED_BY, expand_tasks
+from search_spaces.domain import JOINED_BY, Float, Int, expand_tasks
 
 RECORDED = ("space", "base", "search")
 """Parts of `sweep.json` that say what was searched."""
@@ -16,16 +16,6 @@ RECORDED = ("space", "base", "search")
 NO_VALUE = object()
 """Stands for the value of a key that a trial did not sample, that the base configuration does not have, or in which the
 base's tasks differ; None is a value."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyRange:
-    """The range of a number."""
-
-    low: float
-    high: float
-    is_log: bool
-    """Whether it is sampled on a logarithmic scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +33,7 @@ class SearchedKey:
     where the base configuration's was not trained: then the value with the best mean takes its place."""
     is_picked: bool = False
     """Whether the base is the value with the best mean, which was picked by the scores that are compared."""
-    range: KeyRange | None = None
+    range: Float | Int | None = None
     """Where it was sampled from a range."""
 
     @property
@@ -135,7 +125,10 @@ def is_same(value: Any, wanted: Any) -> bool:
     if isinstance(value, str):
         return wanted in (value, value_text(value))
     if is_numeric(value):
-        return number_of(wanted) == value
+        try:
+            return float(wanted) == value
+        except ValueError:
+            return False
     return wanted.lower() == value_text(value).lower()
 
 
@@ -149,14 +142,6 @@ def is_numeric(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def number_of(text: str) -> float | None:
-    """Returns the number that a text is; None if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def ranged_key(
     name: str, domain: Mapping[str, Mapping[str, Any]], base: Mapping[str, Any], records: Sequence[TrialRecord]
 ) -> SearchedKey:
@@ -165,13 +150,8 @@ def ranged_key(
     if kind == "Choice":
         return listed_key(name, item["values"], base, records)
     own = base_value(base, name)
-    return SearchedKey(
-        name=name,
-        values=(),
-        own_base=own,
-        base=own,
-        range=KeyRange(low=item["low"], high=item["high"], is_log=item["log"]),
-    )
+    found = Float(**item) if kind == "Float" else Int(**item)
+    return SearchedKey(name=name, values=(), own_base=own, base=own, range=found)
 
 
 def listed_key(

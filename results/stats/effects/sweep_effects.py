@@ -48,15 +48,15 @@ class ColumnEffects:
     """Fewest and most of a configuration."""
     is_known: bool
     """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
-    values: Mapping[str, Sequence[ValueEffect]]
+    values: Mapping[str, Sequence[ValueEffect]] = field(default_factory=dict)
     """By key with listed values."""
-    trends: Mapping[str, Trend]
+    trends: Mapping[str, Trend] = field(default_factory=dict)
     """By key of a grid, of those that show one."""
-    curves: Mapping[str, RangeEffect]
+    curves: Mapping[str, RangeEffect] = field(default_factory=dict)
     """By key with a range."""
-    precisions: Mapping[str, Precision | None]
+    precisions: Mapping[str, Precision | None] = field(default_factory=dict)
     """By key of a grid; None where no value was compared with the base, or as `precision_of`."""
-    interactions: Sequence[Interaction]
+    interactions: Sequence[Interaction] = ()
     keys: Mapping[str, SearchedKey] = field(default_factory=dict)
     """By name the keys with listed values, each with the value as its base that others are compared with in this score.
     """
@@ -96,6 +96,18 @@ class ColumnEffects:
         """Returns the interval of a difference as it is shown: `-0.006 to +0.014`."""
         low, high = self.bounds_of(bounds)
         return f"{low:+.3f} to {high:+.3f}"
+
+    def with_earlier(self, earlier: "ColumnEffects") -> "ColumnEffects":
+        """Returns these effects of a grid with what an earlier look has shown, which holds with the present one."""
+        p_values = {pair.keys: pair.p_value for pair in earlier.interactions}
+        return replace(
+            self,
+            values={name: with_earlier(own, earlier.values.get(name, ())) for name, own in self.values.items()},
+            trends={**earlier.trends, **self.trends},
+            interactions=[
+                replace(pair, p_value=min(pair.p_value, p_values.get(pair.keys, 1.0))) for pair in self.interactions
+            ],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +194,7 @@ def sweep_effects(
     counted, best = finished, replicated_best(info, records)
     is_grid = info.get("search") == "grid"
     if best is not None:
-        counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
+        counted = [r for r in finished if (r.number in best if is_grid else r.replicate < info["options"]["chosen_by"])]
     keys, search = with_bases(searched_keys(info, counted), bases or {}), info["search"]
     keys.sort(key=lambda key: key.name)  # what is said does not depend on the order of typing
     scored = {task: [r for r in counted if r.trial_id in scores.values.get((task, "dev"), {})] for task in scores.tasks}
@@ -204,7 +216,7 @@ def sweep_effects(
         left_out={name: count for name, count in status_counts(info, records).items() if name not in COMPLETED},
         num_early=len(ended) - len(finished),
         race=looks.race,
-        num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
+        num_dropped=0 if best is None else len({record.number for record in finished} - best),
         has_different_tasks=has_different_tasks,
         counted=frozenset(record.trial_id for record in counted),
         amounts=amounts_by_tasks(counted, scores),
@@ -248,79 +260,54 @@ def column_effects(
         is_grid: whether it searches a grid: a race between the best of a search has rounds, too, and still curves.
     """
     params, models = [group[0].params for group in groups], scores.of_models((task, "dev"), counted, groups)
-    means, counts = configuration_means(models), np.bincount(models.configurations)
+    means = configuration_means(models)
     varied = [key for key in keys if len({key.value_of(own) for own in params}) > 1]
-    found = GridEffects()
-    curves: dict[str, RangeEffect] = {}
-    is_fitted = True
+    column = ColumnEffects(
+        task=task,
+        tasks=scores.tasks,
+        num_configurations=len(params),
+        num_distinct=len(means.degrees),
+        num_trials=len(models.scores),
+        num_replicates=(int(means.num_models.min()), int(means.num_models.max())),
+        is_known=means.has_replicates,
+    )
     if is_grid:
-        found = grid_effects(varied, params, means, looks.now)
+        column = with_grid(column, varied, params, means, looks.now)
         for look in looks.kept[:-1]:
             before = [
                 [record for record in group if looks.has(record.number, record.replicate, look)] for group in groups
             ]
             before = [group for group in before if group]
             own = configuration_means(scores.of_models((task, "dev"), counted, before))
-            keys_now = list(found.keys.values())
-            found = found.with_earlier(grid_effects(keys_now, [group[0].params for group in before], own, look))
-    elif (fit := fit_keys(varied, means, params)) is None:
-        is_fitted = False
-    else:
-        means = fit.means
-        curves = {key.name: range_effect(key, fit, looks.now) for key in varied if key.range}
-        choices = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
-        found = GridEffects(
-            values={name: key_effects(own, means, looks.now) for name, own in choices.items()},
-            keys={name: own.key for name, own in choices.items()},
-        )
-    return ColumnEffects(
-        task=task,
-        tasks=scores.tasks,
-        num_configurations=len(params),
-        num_distinct=len(means.degrees),
-        num_trials=len(models.scores),
-        num_replicates=(int(counts.min()), int(counts.max())),
-        is_known=is_fitted and means.has_replicates,
-        values=found.values,
-        trends=found.trends,
-        curves=curves,
-        precisions=found.precisions,
-        interactions=found.interactions,
-        keys=found.keys,
+            keys_now = list(column.keys.values())
+            column = column.with_earlier(with_grid(column, keys_now, [group[0].params for group in before], own, look))
+        return column
+    fit = fit_keys(varied, means, params)
+    if fit is None:
+        return replace(column, is_known=False)
+    choices = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
+    return replace(
+        column,
+        is_known=fit.means.has_replicates,
+        values={name: key_effects(own, fit.means, looks.now) for name, own in choices.items()},
+        curves={key.name: range_effect(key, fit, looks.now) for key in varied if key.range},
+        keys={name: own.key for name, own in choices.items()},
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridEffects:
-    """Effects on one score of keys with listed values, as in `ColumnEffects`."""
-
-    values: Mapping[str, Sequence[ValueEffect]] = field(default_factory=dict)
-    trends: Mapping[str, Trend] = field(default_factory=dict)
-    precisions: Mapping[str, Precision | None] = field(default_factory=dict)
-    interactions: Sequence[Interaction] = ()
-    keys: Mapping[str, SearchedKey] = field(default_factory=dict)
-
-    def with_earlier(self, earlier: "GridEffects") -> "GridEffects":
-        """These with what an earlier look has shown, which holds together with the present one."""
-        p_values = {pair.keys: pair.p_value for pair in earlier.interactions}
-        return replace(
-            self,
-            values={name: with_earlier(own, earlier.values.get(name, ())) for name, own in self.values.items()},
-            trends={**earlier.trends, **self.trends},
-            interactions=[
-                replace(pair, p_value=min(pair.p_value, p_values.get(pair.keys, 1.0))) for pair in self.interactions
-            ],
-        )
-
-
-def grid_effects(
-    keys: Sequence[SearchedKey], params: Sequence[Mapping[str, Any]], means: ConfigurationMeans, look: Look
-) -> GridEffects:
-    """Returns the effects of a grid's keys at a look."""
+def with_grid(
+    column: ColumnEffects,
+    keys: Sequence[SearchedKey],
+    params: Sequence[Mapping[str, Any]],
+    means: ConfigurationMeans,
+    look: Look,
+) -> ColumnEffects:
+    """Returns a score with the effects of a grid's keys at a look."""
     contrasts = {key.name: grid_contrasts(key, params, means) for key in keys}
     values = {name: key_effects(own, means, look) for name, own in contrasts.items()}
     trends = {key.name: find_trend(key, params, means, look) for key in keys}
-    return GridEffects(
+    return replace(
+        column,
         values=values,
         trends={name: trend for name, trend in trends.items() if trend},
         precisions={name: key_precision(contrasts[name], values[name], means, look) for name in values},

@@ -49,10 +49,6 @@ def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
         num_replicates=(3, 3),
         is_known=True,
         values={KEY.name: effects},
-        trends={},
-        curves={},
-        precisions={},
-        interactions=(),
     )
     return SweepEffects(
         path="/sweeps/mine",
@@ -96,10 +92,9 @@ def test_difference_that_an_earlier_look_decided_says_so() -> None:
     assert "decided" not in lines_of(sweep_of([value(0.0, None), better]))[0]
 
 
-def curve_of(name: str, **changes: Any) -> RangeEffect:
+def curve_of(**changes: Any) -> RangeEffect:
     points = np.linspace(0, 1, 3)
     curve = RangeEffect(
-        key=name,
         points=points,
         means=points,
         differences=points,
@@ -111,7 +106,6 @@ def curve_of(name: str, **changes: Any) -> RangeEffect:
         edge="",
         degrees=20.0,
         is_linear=False,
-        num_configurations=24,
     )
     return replace(curve, **changes)
 
@@ -281,7 +275,7 @@ def test_interaction_is_stated_where_it_is_significant() -> None:
 
 
 def test_range_is_answered_where_the_sweep_has_a_curve() -> None:
-    (line,) = lines_of(sweep_of([], values={}, curves={KEY.name: curve_of(KEY.name)}))
+    (line,) = lines_of(sweep_of([], values={}, curves={KEY.name: curve_of()}))
     assert line.startswith("Take smart.weight near 0.5 (95 %: 0.2 to 0.8; ")
 
 

@@ -7,17 +7,17 @@ import pytest
 
 from results.answers.effects_table import COLUMNS, effects_frame, render_effects
 from results.stats.effects.range_effect import RangeEffect
-from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import SweepEffects
+from search_spaces.domain import Float
 from tests.results.answers.test_answer import KEY, sweep_of, value
 
 EFFECTS = sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.02, None)])
 
 
-def curve_of(name: str) -> RangeEffect:
+def curve_of() -> RangeEffect:
     points = np.linspace(0.0, 4.0, 101)
     return RangeEffect(
-        key=name,
         points=points,
         means=0.7 - 0.01 * points,
         differences=0.02 - 0.01 * points,
@@ -29,13 +29,12 @@ def curve_of(name: str) -> RangeEffect:
         edge="low",
         degrees=20.0,
         is_linear=False,
-        num_configurations=24,
     )
 
 
 def with_range() -> SweepEffects:
-    key = SearchedKey(name="rate", values=(), range=KeyRange(low=0.0, high=4.0, is_log=False))
-    column = replace(EFFECTS.columns["overall"], curves={"rate": curve_of("rate")})
+    key = SearchedKey(name="rate", values=(), range=Float(low=0.0, high=4.0, log=False))
+    column = replace(EFFECTS.columns["overall"], curves={"rate": curve_of()})
     return replace(EFFECTS, keys=[KEY, key], columns={"sst": replace(column, task="sst"), "overall": column})
 
 

@@ -106,30 +106,30 @@ def test_of_an_error_a_lower_value_is_better() -> None:
     tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
     column = sweep_of([], task="sts", tasks=tasks).columns["overall"]
     assert words_of([value(0.45, 0.014)], task="sts", tasks=tasks).startswith("Take smart.weight 0.45: it is better")
-    assert "and highest, " in range_words(KEY, curve_of(KEY.name), column)
+    assert "and highest, " in range_words(KEY, curve_of(), column)
 
 
 def test_range_with_an_effect_has_its_optimum_and_the_lowest_score() -> None:
     column = sweep_of([]).columns["overall"]
-    assert range_words(KEY, curve_of(KEY.name), column) == (
-        "Take smart.weight near 0.5 (95 %: 0.2 to 0.8; p = 0.020, 24 configurations). The fitted score is 1.000 there "
+    assert range_words(KEY, curve_of(), column) == (
+        "Take smart.weight near 0.5 (95 %: 0.2 to 0.8; p = 0.020, 3 configurations). The fitted score is 1.000 there "
         "and lowest, 0.000, at 0."
     )
 
 
 @pytest.mark.parametrize(("optimum", "advice"), [(0.5, ": extend the range."), (0.0, ".")])
 def test_range_with_its_optimum_at_an_end_is_to_be_extended_unless_that_is_0(optimum: float, advice: str) -> None:
-    curve = curve_of(KEY.name, edge="low", optimum=optimum, means=-np.linspace(0, 1, 3))
+    curve = curve_of(edge="low", optimum=optimum, means=-np.linspace(0, 1, 3))
     assert f"It is the low end of the range{advice} " in range_words(KEY, curve, sweep_of([]).columns["overall"])
 
 
 def test_range_without_an_effect_is_not_recommended() -> None:
     column = sweep_of([]).columns["overall"]
-    text = range_words(KEY, curve_of(KEY.name, p_value=0.3), column)
-    assert "no effect over the range was found (p = 0.300, 24 configurations)" in text
+    text = range_words(KEY, curve_of(p_value=0.3), column)
+    assert "no effect over the range was found (p = 0.300, 3 configurations)" in text
     assert "varies by 1.000" in text
     assert "Take" not in text
-    assert "no trend" in range_words(KEY, curve_of(KEY.name, p_value=0.3, is_linear=True), column)
+    assert "no trend" in range_words(KEY, curve_of(p_value=0.3, is_linear=True), column)
 
 
 def test_bound_that_no_score_can_reach_advises_nothing() -> None:
@@ -152,7 +152,7 @@ def test_difference_in_a_task_names_its_metric() -> None:
 
 
 def test_line_has_a_direction_and_no_optimum() -> None:
-    text = range_words(KEY, curve_of(KEY.name, is_linear=True, optimum=1.0), sweep_of([]).columns["overall"])
+    text = range_words(KEY, curve_of(is_linear=True, optimum=1.0), sweep_of([]).columns["overall"])
     assert text.startswith("Take smart.weight towards 1 (")
     assert "an optimum inside it would not show" in text
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from mtlib.tasks import Task
 from results.ensembles.candidates import Candidate, Pool
-from results.ensembles.outputs import outputs_of, predictions_of
+from results.ensembles.outputs import outputs_of
 from results.ensembles.selection_method import Choose, Settings
 from results.stats.resampling import Numbers
 
@@ -110,4 +110,4 @@ def peeks(method: Choose, pool: Pool, rows: Numbers, settings: Settings) -> bool
 
 def labels_by(pool: Pool, candidate: int) -> Floats:
     """Labels that one candidate always predicts."""
-    return predictions_of(pool.task, pool.outputs[candidate])
+    return pool.task.kind_entry.predict(pool.outputs[candidate])

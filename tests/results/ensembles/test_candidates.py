@@ -21,7 +21,7 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import TASKS, Task
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import Predictions
-from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks, without_copies
+from results.ensembles.candidates import Pool, read_pool, read_tasks, without_copies
 from results.ensembles.outputs import outputs_of
 from results.records.epochs import epoch_path, write_epoch
 from results.records.predictions import stack_predictions
@@ -252,7 +252,6 @@ def test_tasks_of_sweeps_are_those_that_sweep_json_defines(tmp_path: Path) -> No
         write_sweep(tmp_path / name, base)
     assert read_tasks([tmp_path / "old"], list(TASKS)) == TASKS
     assert read_tasks([tmp_path / "new"], ["tone", "sts"]) == {"tone": tone, "sts": TASKS["sts"]}
-    assert defined_tasks([tmp_path / "new", tmp_path / "old"]) == ("sst", "qqp", "sts", "tone")
 
 
 @pytest.mark.parametrize(

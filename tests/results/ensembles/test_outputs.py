@@ -13,7 +13,6 @@ from results.ensembles.outputs import (
     logits_behind,
     margins_of,
     outputs_of,
-    predictions_of,
     probabilities_of,
     values_behind,
     values_of,
@@ -83,7 +82,7 @@ def test_largest_logits_give_finite_outputs(task: Task) -> None:
 
 
 def test_label_1_is_predicted_where_likelier_and_label_0_at_a_tie() -> None:
-    assert predictions_of(BINARY, [[1e-7], [0.0], [-1e-7], [1.0], [-1.0]]).tolist() == [1, 0, 0, 1, 0]
+    assert BINARY.kind_entry.predict([[1e-7], [0.0], [-1e-7], [1.0], [-1.0]]).tolist() == [1, 0, 0, 1, 0]
 
 
 def test_probabilities_match_scipy() -> None:
@@ -93,7 +92,7 @@ def test_probabilities_match_scipy() -> None:
     logits, _ = draw(BINARY)
     found = probabilities_of(BINARY, outputs_of(BINARY, logits))
     np.testing.assert_allclose(found, np.concatenate([expit(-logits), expit(logits)], axis=-1), atol=1e-6)
-    np.testing.assert_array_equal(found.argmax(-1), predictions_of(BINARY, outputs_of(BINARY, logits)))
+    np.testing.assert_array_equal(found.argmax(-1), BINARY.kind_entry.predict(outputs_of(BINARY, logits)))
 
 
 @pytest.mark.parametrize("task", TASKS.values())
@@ -138,7 +137,7 @@ def test_each_of_several_labels_is_a_binary_task_of_its_own(metric: str) -> None
         only, known = slice(column, column + 1), labels[:, column]
         one = outputs_of(BINARY, logits[..., only])
         np.testing.assert_array_equal(outputs[..., only], one)
-        np.testing.assert_array_equal(predictions_of(task, outputs)[..., column], predictions_of(BINARY, one))
+        np.testing.assert_array_equal(task.kind_entry.predict(outputs)[..., column], BINARY.kind_entry.predict(one))
         np.testing.assert_array_equal(
             probabilities_of(task, outputs)[..., only], probabilities_of(BINARY, one)[..., 1:]
         )

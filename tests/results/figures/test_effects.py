@@ -19,16 +19,17 @@ from results.figures.effects import (
     scores_by_value,
     value_figures,
 )
-from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.trial_scores import TrialScores
+from search_spaces.domain import Float
 from tests.results.answers.test_answer import KEY, sweep_of, value
 from tests.results.answers.test_effects_table import curve_of, with_range
 from tests.results.conftest import build_record
 from tests.results.figures.conftest import caption_of, ends_of, panel_of, panels_of, points_of
 
 EFFECTS = sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.02)])
-RATE = SearchedKey(name="rate", values=(), range=KeyRange(low=0.1, high=4.0, is_log=True))
+RATE = SearchedKey(name="rate", values=(), range=Float(low=0.1, high=4.0, log=True))
 
 
 def with_rmse(effects: SweepEffects) -> SweepEffects:
@@ -137,12 +138,12 @@ def test_replicates_are_points_and_means_are_those_of_the_effects(is_error: bool
 
 @pytest.mark.parametrize(("is_error", "sign"), [(False, 1), (True, -1)])
 def test_range_has_its_curve_and_a_band_around_it(is_error: bool, sign: int) -> None:
-    effects = sweep_of([], values={}, curves={"rate": curve_of("rate")})
+    effects = sweep_of([], values={}, curves={"rate": curve_of()})
     effects = with_rmse(effects) if is_error else effects
     task = "sts" if is_error else "overall"
     records = [build_record(0, params={"rate": 0.3}), build_record(1, params={})]
     scores = given_scores(task, {"0000-r0": 0.5, "0001-r0": 0.5})
-    panel, curve = panel_of(scores_by_value(effects, records, scores, RATE)), curve_of("rate")
+    panel, curve = panel_of(scores_by_value(effects, records, scores, RATE)), curve_of()
     line, band = panel.named("fitted curve"), panel.named("95 % band")
     means = list(sign * curve.means)
     assert panel.x["type"] == "log"

@@ -10,7 +10,6 @@ from results.figures.hover import (
     score_title,
     short_names,
     trial_text,
-    value_names,
     values_lines,
 )
 from tests.results.conftest import build_record
@@ -45,20 +44,6 @@ def test_configurations_are_named_by_few_values_or_by_their_number(
     configurations: list[tuple[int, dict[str, Any]]], names: dict[int, str]
 ) -> None:
     assert short_names(configurations) == names
-
-
-@pytest.mark.parametrize(
-    ("values", "names"),
-    [
-        ((0.1, None, (1, 2)), ["0.1", "none", "1-2"]),
-        ((0.1, 0.12345671, 0.12345672), ["0.1", "0.12345671", "0.12345672"]),
-        ((0.1 + 0.2, 0.3), ["0.30000000000000004", "0.3"]),
-        ((None, "none"), ["None", "'none'"]),
-        ((), []),
-    ],
-)
-def test_values_with_equal_short_texts_are_written_out(values: tuple[Any, ...], names: list[str]) -> None:
-    assert value_names(values) == dict(zip(values, names, strict=True))
 
 
 def test_title_of_a_score_has_its_metric() -> None:

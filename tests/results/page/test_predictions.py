@@ -14,13 +14,11 @@ import pytest
 from mtlib.tasks import TASKS
 from results.ensembles.candidates import read_pool
 from results.ensembles.ensemble import ensemble_outputs
-from results.ensembles.outputs import predictions_of
 from results.figures.predictions import Predicted
 from results.inference.predictor import ensemble_of
 from results.page.predictions import (
     MAX_TEXT,
-    best_single_model,
-    error_table,
+    error_tables,
     label_text,
     members_table,
     predict_alike,
@@ -57,14 +55,12 @@ def test_ensemble_predicts_what_the_selector_scored(recorded_sweep: Sweep, task:
     numbers = (names.index(("0001-r0", 2)), names.index(("0002-r1", 1)))
     chosen = replace(ensemble_of(selection.tasks[task].members), members=numbers)
     outputs = ensemble_outputs(pool, chosen, np.arange(len(pool.labels)))
-    assert ensemble.predictions.tolist() == pytest.approx(predictions_of(TASKS[task], outputs).tolist(), abs=1e-6)
+    assert ensemble.predictions.tolist() == pytest.approx(TASKS[task].kind_entry.predict(outputs).tolist(), abs=1e-6)
     assert list(ensemble.ids) == list(pool.ids)
 
 
 def single_of(sweep: Sweep, task: str = "sst") -> Predicted:
-    found = best_single_model(sweep, task)
-    assert found is not None
-    return found
+    return sweep.plot.predicted(task)
 
 
 def test_selected_single_model_is_named_with_its_epoch(recorded_sweep: Sweep) -> None:
@@ -125,16 +121,16 @@ def test_error_table_shows_the_surest_errors() -> None:
         predictions=np.array([0.0, 0.0, 1.0, 1.0]),
         probs=probs,
     )
-    table = error_table(model, lambda _, ids: [(f"text {name}", "") for name in ids])
+    (table,) = error_tables(model, lambda _, ids: [(f"text {name}", "") for name in ids])
     assert [[cell.strip() for cell in row] for row in table.rows] == [
         ["text a", "1", "0 (0.90)"],
         ["text c", "0", "1 (0.80)"],
         ["text b", "1", "0 (0.60)"],
     ]
-    long = error_table(model, lambda _, ids: [("x" * (MAX_TEXT + 1), "y")] * len(ids)).rows[0][0]
-    assert long == "x" * MAX_TEXT + " …\ny"
+    (long,) = error_tables(model, lambda _, ids: [("x" * (MAX_TEXT + 1), "y")] * len(ids))
+    assert long.rows[0][0] == "x" * MAX_TEXT + " …\ny"
     right = replace(model, predictions=model.labels)
-    assert error_table(right, lambda _, ids: [("",)] * len(ids)).rows == []
+    assert not list(error_tables(right, lambda _, ids: [("",)] * len(ids)))
 
 
 def test_members_are_listed_with_their_weights(recorded_sweep: Sweep) -> None:
@@ -186,5 +182,5 @@ def test_errors_of_several_labels_are_the_surest_wrong_ones() -> None:
         predictions=np.array([[1.0, 0, 0], [0, 0, 0], [0, 1, 1]]),
         probs=np.array([[0.9, 0.1, 0.1], [0.3, 0.1, 0.1], [0.2, 0.8, 0.9]]),
     )
-    table = error_table(model, lambda _, ids: [(f"text {name}",) for name in ids])
+    (table,) = error_tables(model, lambda _, ids: [(f"text {name}",) for name in ids])
     assert table.rows == [["text c", "blue", "green, blue (0.80)"], ["text b", "red", "none (0.70)"]]

@@ -60,8 +60,8 @@ def test_every_text_is_escaped() -> None:
     blocks = (
         Text(paragraphs=[HOSTILE], is_lead=True),
         TextTable(title=HOSTILE, columns=[HOSTILE], rows=[[HOSTILE]] * 3, caption=HOSTILE, num_shown=1),
-        Findings(found=[Finding(level="problem", what=HOSTILE, advice=HOSTILE)], nothing=""),
-        Findings(found=[], nothing=HOSTILE),
+        Findings(found=[Finding(level="problem", what=HOSTILE, advice=HOSTILE)]),
+        Findings(found=[]),
         Listing(title=HOSTILE, text=HOSTILE),
         Fold(title=HOSTILE, blocks=[Listing(text=HOSTILE)]),
         figure,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from results.records import driver_file
-from results.records.driver_file import DRIVER_FILE, STALE_SECONDS, Ownership, find_stop_time, read_driver
+from results.records.driver_file import DRIVER_FILE, STALE_SECONDS, Ownership, read_driver
 from tests.driver_files import write_driver
 from tests.one_line_error import one_line_error
 
@@ -27,7 +27,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def test_owner_runs_until_it_has_left(tmp_path: Path) -> None:
-    assert find_stop_time(tmp_path) is None
+    assert read_driver(tmp_path) is None
     with Ownership(tmp_path, lambda: {"0000-r0": {"since": 1.0, "epoch": 2}}):
         found = read_driver(tmp_path)
         assert found is not None
@@ -37,7 +37,9 @@ def test_owner_runs_until_it_has_left(tmp_path: Path) -> None:
     assert found is not None
     assert (found.stop_time, found.progress) == (found.time, {})
     with Ownership(tmp_path):
-        assert find_stop_time(tmp_path) is None
+        found = read_driver(tmp_path)
+        assert found is not None
+        assert found.stop_time is None
 
 
 def test_fresh_driver_refuses_a_second_one(tmp_path: Path) -> None:
@@ -62,7 +64,9 @@ def test_fresh_driver_refuses_a_second_one(tmp_path: Path) -> None:
 )
 def test_driver_that_is_gone_refuses_no_other(tmp_path: Path, changes: dict[str, Any]) -> None:
     write_driver(tmp_path, **changes)
-    assert find_stop_time(tmp_path) is not None
+    found = read_driver(tmp_path)
+    assert found is not None
+    assert found.stop_time is not None
     with Ownership(tmp_path) as own:
         assert not own.is_lost
 

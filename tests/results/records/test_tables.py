@@ -18,9 +18,9 @@ from results.records.tables import (
     CURVES_FILE,
     TRIALS_FILE,
     SweepTables,
-    read_curves,
     read_sweep_tables,
     read_trials,
+    read_with_warnings,
     write_caches,
     write_trials,
 )
@@ -109,7 +109,7 @@ def test_tables_have_all_trials_and_the_epochs_that_count(folder: Path) -> None:
     ]
     assert counted_epochs(found) == {(TRIALS[0], 1), (TRIALS[0], 2), (TRIALS[1], 1), (TRIALS[2], 1), (TRIALS[2], 2)}
     assert found.notes == ()
-    assert (list(found.records), found.curves) == (read_trials(folder), read_curves(folder))
+    assert (list(found.records), found.curves) == (read_trials(folder), read_with_warnings(folder).curves)
 
 
 def test_caches_are_read_instead_of_unchanged_folders(folder: Path, opened: list[str], make_report: MakeReport) -> None:

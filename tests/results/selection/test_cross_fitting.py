@@ -12,7 +12,6 @@ from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.ensembles.greedy import choose_greedy
-from results.ensembles.outputs import predictions_of
 from results.ensembles.selection_method import Choose, Settings
 from results.selection.cross_fitting import (
     CHOICE_FACTOR,
@@ -20,11 +19,10 @@ from results.selection.cross_fitting import (
     bootstrap,
     cross_fit,
     example_influences,
-    interval,
     score_resamples,
     widened,
 )
-from results.stats.resampling import Floats, Numbers, draw_counts
+from results.stats.resampling import Floats, Numbers, draw_counts, percentile_interval
 from tests.results.ensembles.simulated_pools import build_pool, pool_of
 from tests.results.selection.plain_selection import all_rows
 
@@ -71,7 +69,7 @@ def test_every_example_is_predicted_once_per_repeat_by_its_folds_ensemble(task: 
             without = [chosen for handed, chosen in calls[5 * repeat : 5 * repeat + 5] if row not in handed]
             assert len(without) == 1
             outputs = ensemble_outputs(pool, without[0], np.array([row]))
-            predicted = float(predictions_of(task, outputs)[0])
+            predicted = float(task.kind_entry.predict(outputs)[0])
             expected = predicted if task is REGRESSION else float(predicted == pool.labels[row])
             assert found.values[repeat, column] == pytest.approx(expected, rel=1e-9)
 
@@ -164,7 +162,9 @@ def test_resampled_scores_are_stretched_about_the_score() -> None:
     assert (wide.mean(), wide.std(ddof=1)) == (pytest.approx(0.6), pytest.approx(0.03))
     assert np.corrcoef(resampled, wide)[0, 1] == pytest.approx(1)
     assert widened(np.full(5, 0.7), 0.7, 0.0).tolist() == [0.7] * 5
-    assert interval(widened(np.full(4000, 0.7), 0.7, 0.1)) == pytest.approx((0.7 - 0.196, 0.7 + 0.196), abs=0.001)
+    assert percentile_interval(widened(np.full(4000, 0.7), 0.7, 0.1)) == pytest.approx(
+        (0.7 - 0.196, 0.7 + 0.196), abs=0.001
+    )
 
 
 @each_task
@@ -204,7 +204,7 @@ def test_constant_side_has_a_correlation_of_zero_and_no_influence(constant: floa
     ):
         found = cross_fit(pool, choose_greedy, FAST, all_rows(pool))
         assert found.score == found.standard_error == 0
-        assert interval(bootstrap(found, num_resamples=50)) == (0, 0)
+        assert percentile_interval(bootstrap(found, num_resamples=50)) == (0, 0)
 
 
 @pytest.mark.parametrize("label", [0.0, 1.0])
@@ -214,7 +214,7 @@ def test_perfect_or_failing_candidate_has_an_interval(label: float, num_rows: in
     pool = pool_of(BINARY, np.full((1, num_rows), 0.5), np.full(num_rows, label))
     found = cross_fit(pool, choose_single, FAST, all_rows(pool))
     assert found.score == label
-    low, high = interval(widened(bootstrap(found, num_resamples=2000), found.score, found.standard_error))
+    low, high = percentile_interval(widened(bootstrap(found, num_resamples=2000), found.score, found.standard_error))
     reach = label - low if label else high
     assert 0.7 * 3 / num_rows < reach < 1.2 * 3 / num_rows
 

@@ -11,11 +11,11 @@ from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.selection_method import Settings, inner_folds
-from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
+from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, widened
 from results.selection.method_scores import paired_difference
 from results.selection.select_ensemble import select_ensemble
 from results.selection.shared_model import cross_fit_shared
-from results.stats.resampling import Floats, Numbers
+from results.stats.resampling import Floats, Numbers, percentile_interval
 from tests.results.ensembles.simulated_pools import build_pool
 from tests.results.selection.plain_selection import all_rows
 from tests.results.selection.test_cross_fitting import BINARY, CLASSES, FAST, REGRESSION, SKILLS, each_task
@@ -97,7 +97,7 @@ def test_intervals_by_groups_cover_and_those_by_examples_do_not(task: Task, true
             folds = np.zeros((1, len(groups)), dtype=np.intp)
             found = CrossFitted(task=task, labels=labels, values=values[None], folds=folds, groups=own)
             resampled = bootstrap(found, num_resamples=200, seed=number)
-            low, high = interval(widened(resampled, found.score, found.standard_error))
+            low, high = percentile_interval(widened(resampled, found.score, found.standard_error))
             covered[name] += low <= true <= high
     assert covered["groups"] / 300 > 0.9
     assert covered["examples"] / 300 < 0.75

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from mtlib.tasks import TASKS, overall_score
+from mtlib.tasks import TASKS
 from results.stats.covariance import (
     covariance_over_examples,
-    influence_values,
-    overall_covariance,
     score_covariance,
 )
 from results.stats.resampling import Floats, bootstrap_scores, example_values, score_examples
@@ -36,13 +34,13 @@ def test_influence_is_the_limit_of_the_jackknife(task: str) -> None:
         score_examples(TASKS[task], np.delete(values, row, axis=1), np.delete(labels, row)) for row in range(num_rows)
     ]
     jackknife = (num_rows - 1) * (whole - np.stack(left_out)).T
-    assert np.allclose(influence_values(TASKS[task], values, labels), jackknife, atol=0.05)
+    assert np.allclose(TASKS[task].metric_entry.influences(values, labels), jackknife, atol=0.05)
 
 
 def test_copies_of_an_example_in_one_group_count_as_one() -> None:
     values, labels = make_values("sst", 50)
-    single = covariance_over_examples(influence_values(TASKS["sst"], values, labels))
-    doubled = influence_values(TASKS["sst"], np.repeat(values, 2, axis=1), np.repeat(labels, 2))
+    single = covariance_over_examples(TASKS["sst"].metric_entry.influences(values, labels))
+    doubled = TASKS["sst"].metric_entry.influences(np.repeat(values, 2, axis=1), np.repeat(labels, 2))
     assert np.allclose(covariance_over_examples(doubled, np.repeat(np.arange(50), 2)), single)
     assert np.all(np.diag(covariance_over_examples(doubled)) < 0.6 * np.diag(single))
 
@@ -66,15 +64,3 @@ def test_covariance_agrees_with_a_bootstrap(task: str) -> None:
     found = score_covariance(TASKS[task], TRIALS, logits, labels)
     resampled = bootstrap_scores(TASKS[task], example_values(TASKS[task], logits, labels), labels, num_resamples=4000)
     assert np.allclose(found, np.cov(resampled), rtol=0.15, atol=0.05 * np.diag(found).max())
-
-
-def test_overall_covariance_is_the_weighted_sum_of_independent_tasks() -> None:
-    tasks = {task: score_covariance(TASKS[task], TRIALS, *simulated_logits(task)) for task in ("sst", "qqp", "sts")}
-    found = overall_covariance(tasks, ("c", "a"), TASKS)
-    scores = dict.fromkeys(tasks, 0.5)
-    slopes = {
-        task: (overall_score({**scores, task: 0.6}, TASKS) - overall_score(scores, TASKS)) / 0.1 for task in tasks
-    }
-    expected = sum(slopes[task] ** 2 * tasks[task].loc[["c", "a"], ["c", "a"]].to_numpy() for task in tasks)
-    assert np.allclose(found, expected)
-    assert list(found) == list(found.index) == ["c", "a"]

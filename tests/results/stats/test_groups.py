@@ -6,7 +6,7 @@ import pytest
 import statsmodels.api as sm
 
 from mtlib.tasks import TASKS
-from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.covariance import covariance_over_examples
 from results.stats.groups import (
     LARGEST_SHARE,
     LEAST_GROUPS,
@@ -36,7 +36,7 @@ def test_sums_are_those_of_pandas() -> None:
 def test_covariance_is_that_of_cluster_robust_least_squares() -> None:
     labels, generator = np.zeros(300), np.random.default_rng(2)
     values = (generator.random((2, 300)) < generator.random(120)[GROUPS]).astype(float)
-    found = covariance_over_examples(influence_values(TASKS["qqp"], values, labels), GROUPS)
+    found = covariance_over_examples(TASKS["qqp"].metric_entry.influences(values, labels), GROUPS)
     assert np.sqrt(found[0, 0]) == pytest.approx(cluster_error(values[0], GROUPS), rel=1e-9)
     difference = found[0, 0] + found[1, 1] - 2 * found[0, 1]
     assert np.sqrt(difference) == pytest.approx(cluster_error(values[0] - values[1], GROUPS), rel=1e-9)
@@ -57,7 +57,7 @@ def test_resampled_groups_have_the_error_of_the_covariance(task: str) -> None:
     generator = np.random.default_rng(3)
     labels = generator.normal(size=120)[GROUPS] + generator.normal(size=300)
     values = (labels + generator.normal(size=120)[GROUPS])[None] if task == "sts" else (labels > 0)[None].astype(float)
-    expected = np.sqrt(covariance_over_examples(influence_values(TASKS[task], values, labels), GROUPS)[0, 0])
+    expected = np.sqrt(covariance_over_examples(TASKS[task].metric_entry.influences(values, labels), GROUPS)[0, 0])
     found = bootstrap_scores(TASKS[task], values, labels, groups=GROUPS, num_resamples=4000)[0].std(ddof=1)
     assert found == pytest.approx(expected, rel=0.07)
     alone = bootstrap_scores(TASKS[task], values, labels, num_resamples=4000)[0].std(ddof=1)

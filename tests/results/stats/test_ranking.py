@@ -8,7 +8,6 @@ from scipy import stats
 
 from mtlib.tasks import TASKS, overall_score
 from mtlib.training.epoch_report import EpochReport
-from results.records.replicated_best import ReplicatedBest
 from results.records.trials import TrialRecord
 from results.stats.looks import looks_at
 from results.stats.ranking import RankedConfiguration, rank, score_columns
@@ -95,8 +94,7 @@ def test_dropped_configurations_follow_the_best_uncompared_and_marked(
     skills = {(0, 0): 0.5, (0, 1): 0.5, (0, 2): 0.5, (1, 0): 0.6, (1, 1): 0.6, (1, 2): 0.6, (2, 0): 3.0, (3, 0): 0.0}
     reports = {f"{n:04d}-r{r}": [make_report(1, skill=skill, seed=10 * n + r)] for (n, r), skill in skills.items()}
     records = [make_record(*key) for key in skills]
-    best = ReplicatedBest(numbers=frozenset({0, 1}), chosen_by=1)
-    rows = rank(records, scores_of(records, reports), looks_at({}, records), best)
+    rows = rank(records, scores_of(records, reports), looks_at({}, records), {0, 1})
     assert [row.number for row in rows[2:]] == [2, 3]
     assert [row.was_dropped for row in rows] == [False, False, True, True]
     assert [row.may_be_best for row in rows[2:]] == [True, True]

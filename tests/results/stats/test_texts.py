@@ -1,8 +1,10 @@
 """Short names of searched keys: the fewest last parts that tell them apart."""
 
+from typing import Any
+
 import pytest
 
-from results.stats.texts import MAX_NAMES, change_text, named, short_keys
+from results.stats.texts import MAX_NAMES, change_text, named, short_keys, value_texts
 
 
 def test_keys_have_the_fewest_last_parts_that_differ() -> None:
@@ -23,6 +25,20 @@ def test_keys_have_the_fewest_last_parts_that_differ() -> None:
 )
 def test_names_beyond_the_first_are_counted(number: int, expected: str) -> None:
     assert named([f"t{place}" for place in range(number)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ((0.1, None, (1, 2)), ["0.1", "none", "1-2"]),
+        ((0.1, 0.12345671, 0.12345672), ["0.1", "0.12345671", "0.12345672"]),
+        ((0.1 + 0.2, 0.3), ["0.30000000000000004", "0.3"]),
+        ((None, "none"), ["None", "'none'"]),
+        ((), []),
+    ],
+)
+def test_values_with_equal_short_texts_are_written_out(values: tuple[Any, ...], names: list[str]) -> None:
+    assert value_texts(values) == names
 
 
 def test_only_a_leading_zero_of_a_change_is_left_out() -> None:

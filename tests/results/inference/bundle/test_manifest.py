@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mtlib.checkpoints.export import EXPORTED_CONFIG_FILE
+from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.runtime.storage import open_folder
@@ -24,7 +25,7 @@ from results.inference.bundle.manifest import (
     read_bundle,
 )
 from results.inference.predictor import load_predictor, predict_texts
-from results.records.files import write_dataclass
+from results.records.files import write_json
 from results.records.selection import BundledMember, Selection
 from tests.one_line_error import one_line_error
 from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
@@ -87,7 +88,7 @@ def test_every_ensemble_predicts_exactly_as_the_selection(
 
 
 def test_bundle_in_a_bucket_must_be_copied(bucket: str) -> None:
-    write_dataclass(open_folder(bucket), BUNDLE_FILE, BUNDLE)
+    write_json(open_folder(bucket), BUNDLE_FILE, to_dict(BUNDLE))
     assert one_line_error(find_bundle, bucket).startswith("a bundle must be copied to a disk of this machine")
 
 
@@ -102,7 +103,7 @@ def test_bundle_in_a_bucket_must_be_copied(bucket: str) -> None:
     ],
 )
 def test_invalid_manifest_is_one_line(changes: dict[str, object], message: str, tmp_path: Path) -> None:
-    write_dataclass(open_folder(tmp_path), BUNDLE_FILE, BUNDLE)
+    write_json(open_folder(tmp_path), BUNDLE_FILE, to_dict(BUNDLE))
     path = tmp_path / BUNDLE_FILE
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     line = one_line_error(read_bundle, tmp_path)

@@ -15,12 +15,13 @@ from results.stats.effects.range_effect import (
     fit_keys,
     range_effect,
 )
-from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.searched_keys import SearchedKey
 from results.stats.resampling import Floats
+from search_spaces.domain import Float
 from tests.results.stats.test_configuration_means import model_scores, with_trainings
 
-RATE = SearchedKey(name="rate", values=(), base=2e-5, range=KeyRange(low=1e-6, high=1e-3, is_log=True))
-WEIGHT = SearchedKey(name="weight", values=(), base=0.0, range=KeyRange(low=0.0, high=4.0, is_log=False))
+RATE = SearchedKey(name="rate", values=(), base=2e-5, range=Float(low=1e-6, high=1e-3, log=True))
+WEIGHT = SearchedKey(name="weight", values=(), base=0.0, range=Float(low=0.0, high=4.0, log=False))
 LOSS = SearchedKey(name="loss", values=("a", "b"), base="a")
 
 
@@ -101,7 +102,7 @@ def test_errors_are_those_of_least_squares_on_the_means_of_replicates() -> None:
     assert fit is not None
     reference = sm.OLS(means.means, fit.design).fit()
     np.testing.assert_allclose(fit.covariance, reference.cov_params())
-    assert fit.degrees == reference.df_resid
+    assert fit.means.total_degrees == reference.df_resid
 
 
 def test_no_effect_is_claimed_because_replicates_differ_less_than_the_fit_is_off() -> None:

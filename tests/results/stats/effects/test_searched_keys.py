@@ -12,12 +12,12 @@ from mtlib.config.schema import to_dict
 from results.records.trials import TrialRecord
 from results.stats.effects.searched_keys import (
     NO_VALUE,
-    KeyRange,
     SearchedKey,
     base_number,
     searched_keys,
     with_bases,
 )
+from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, describe_space, grid_trials, list_spaces
 from sweeps.search.base_point import base_point
 
@@ -116,7 +116,7 @@ def test_ranges_count_in_a_search_and_not_in_a_grid(make_record: MakeRecord) -> 
     )
     records = records_of(make_record, {"smart.weight": 0.0}, {"smart.weight": 3.0})
     (key,) = searched_keys(info_of(grid, ranges, "tpe"), records)
-    assert (key.values, key.range) == ((), KeyRange(low=0.0, high=3.0, is_log=False))
+    assert (key.values, key.range) == ((), Float(low=0.0, high=3.0, log=False))
     (key,) = searched_keys(info_of(grid, ranges), records)
     assert (key.values, key.range) == ((0.0, 3.0), None)
 
@@ -129,7 +129,7 @@ def test_sweep_that_does_not_record_its_search_is_refused() -> None:
 KEYS = (
     SearchedKey(name="smart.weight", values=(0.0, 0.45), base=0.0),
     SearchedKey(name="a.x + a.y", values=((8, 2), (16, None)), base=(8, 2)),
-    SearchedKey(name="optimizer.layer_decay", values=(), range=KeyRange(low=0.5, high=1.0, is_log=False)),
+    SearchedKey(name="optimizer.layer_decay", values=(), range=Float(low=0.5, high=1.0, log=False)),
 )
 
 
