@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mtlib.config.schema import to_dict
 from mtlib.data.tables import content_fingerprint
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides
 from results.records.trials import write_sweep
@@ -160,18 +159,6 @@ def test_general_spaces_are_for_the_tasks_of_the_data_that_set_leaves(
     assert set(inputs.space.base.tasks) == set(inputs.space.base.smart.tasks) == {"tone", "mood"}
     rows = {"train": 30, "dev": 10}
     assert inputs.num_rows == {(task, split): rows[split] for task in ("mood", "tone") for split in rows}
-
-
-def test_resumed_sweep_keeps_the_tasks_that_it_began_with(options: Build, tmp_path: Path) -> None:
-    write_tones(tmp_path / "data")
-    begun = options(data=tmp_path / "data", storage=str(tmp_path))
-    before = prepare_rows(begun)
-    write_sweep(begun.folder, {"base": to_dict(before.space.base)})
-    write_tones(tmp_path / "data", "mood")
-    assert prepare_rows(options(data=tmp_path / "data")).space.base.active_tasks == ("mood", "tone")
-    after = prepare_rows(dataclasses.replace(begun, resume=True))
-    assert after.space == before.space
-    assert after.fingerprint == before.fingerprint
 
 
 def test_a_sweep_without_a_name_is_called_by_its_space_and_the_time(options: Build) -> None:
