@@ -13,7 +13,7 @@ from mtlib.demo.overrides import DEMO_NOTE, demo_overrides
 from results.records.trials import write_sweep
 from search_spaces.space import grid_configs, load_space, space_names
 from sweeps.options import SweepOptions
-from sweeps.plan.prepare import check_name_is_free, most_at_a_time, with_name
+from sweeps.plan.prepare import check_name_is_free, with_name
 from tests.one_line_error import one_line_error
 from tests.prepared import prepare_rows
 from tests.scripts import ROOT
@@ -182,10 +182,3 @@ def test_the_name_of_a_new_sweep_must_be_free(options: Build, tmp_path: Path) ->
     assert "it has no sweep.json: if a sweep was killed when it began there" in one_line_error(
         check_name_is_free, asked
     )
-
-
-def test_as_many_trials_run_at_a_time_as_there_are_unless_fewer_are_asked_for(options: Build) -> None:
-    space = load_space("smart_lambda")
-    assert most_at_a_time(options(replicates=3), space) == 21
-    assert most_at_a_time(options(concurrent=4), space) == 4
-    assert most_at_a_time(options(search="tpe", trials=5, concurrent=9), space) == 5
