@@ -82,7 +82,10 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
             f"--space must name a search space, got none; known: {known}; or name a key and values by --vary"
         )
     if ENCODER_KEY in varied:  # workers, and later commands, run in other folders
-        names = tuple(read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in varied_values(varied[ENCODER_KEY]))
+        names = varied_values(varied[ENCODER_KEY])
+        rule = f"--vary {ENCODER_KEY} must be hub names or folders"
+        require(all(isinstance(name, str) for name in names), rule, names)
+        names = tuple(read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in names)
         varied[ENCODER_KEY] = typed(names) if isinstance(varied[ENCODER_KEY], str) else names
     has_range = any(map(is_range, varied.values()))
     gpus = given.get("gpus_per_worker")
