@@ -26,7 +26,7 @@ from search_spaces.space import space_names
 from search_spaces.space_file import resolve_name
 from search_spaces.space_json import as_tuples
 from search_spaces.vary import VariedValues, is_range, typed, varied_values, with_further
-from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions, flag_of
+from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions
 
 GivenOptions = Mapping[str, Any]
 """Options by name, `resume` as the name, folder or URI of a sweep."""
@@ -81,7 +81,10 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
             f"--space must name a search space, got none; known: {known}; or name a key and values by --vary"
         )
     if ENCODER_KEY in varied:  # workers, and later commands, run in other folders
-        names = tuple(read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in varied_values(varied[ENCODER_KEY]))
+        names = varied_values(varied[ENCODER_KEY])
+        rule = f"--vary {ENCODER_KEY} must be hub names or folders"
+        require(all(isinstance(name, str) for name in names), rule, names)
+        names = tuple(read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in names)
         varied[ENCODER_KEY] = typed(names) if isinstance(varied[ENCODER_KEY], str) else names
     has_range = any(map(is_range, varied.values()))
     gpus = given.get("gpus_per_worker")

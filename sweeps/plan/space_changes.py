@@ -15,7 +15,7 @@ from mtlib.data.load import data_tasks
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import expanded_path, open_folder, read_bytes
+from mtlib.runtime.storage import expanded_path, join_location, open_folder, read_bytes
 from mtlib.tasks import Task, in_order
 from results.ensembles.methods import with_own
 from results.records.trials import SPACE_FILE
@@ -47,6 +47,9 @@ def read_asked_space(
     """Returns the space of --space for the data's tasks, and what is kept of it unless it is built in.
 
     Of a resumed sweep it is the space that was kept. None without --space.
+
+    Raises:
+        ValueError: as `find_space`, or the copy is gone.
     """
     asked = options.space
     if asked is None:
@@ -54,8 +57,13 @@ def read_asked_space(
     is_kept = isinstance(asked, str) and (asked == SPACE_JSON or is_path(asked))
     if not options.resume or not is_kept:
         return find_space(asked, tasks, options.set, methods)
-    kept = read_bytes(open_folder(options.folder), SPACE_JSON if asked == SPACE_JSON else SPACE_FILE)
-    return read_kept_space(str(asked), kept, tasks, options.set, methods), kept
+    name = SPACE_JSON if asked == SPACE_JSON else SPACE_FILE
+    place = join_location(options.folder, name)
+    try:
+        kept = read_bytes(open_folder(options.folder), name)
+    except FileNotFoundError:
+        raise ValueError(f"a sweep that is resumed must have the copy of its space, got no {place}") from None
+    return read_kept_space(place, kept, tasks, options.set, methods), kept
 
 
 def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: SearchSpace | None) -> SweepOptions:

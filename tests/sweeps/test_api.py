@@ -164,6 +164,7 @@ def test_space_that_was_built_in_python_is_kept_and_resumed(plans: list[SweepPla
         ({"methods": "mine.py"}, "methods must be a list of files, got 'mine.py'"),
         ({"set": "a=1"}, "set must be a mapping of values by key, got 'a=1'"),
         ({"vary": {5: [1]}}, "vary must be a mapping of values by key, got {5: (1,)}"),
+        ({"vary": {"encoder.name": [5]}}, "--vary encoder.name must be hub names or folders, got (5,)"),
         ({"space": None, "resume": "nowhere"}, "nowhere is no sweep folder"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The command with a search space from a file: its copy, `--resume`, and every mistake as one line."""
+"""The command with a search space from a file: its copy, and `--resume`."""
 
 import subprocess
 import sys
@@ -89,21 +89,6 @@ def test_resumed_sweep_reads_its_copy_of_the_file(
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
     Path(first.folder, SPACE_FILE).unlink()
     assert SPACE_FILE in one_line_exit(main, capsys, "--resume", first.folder)
-
-
-def test_mistake_in_the_file_ends_the_command_before_anything_starts(
-    command: list[str], file: Path, plans: list[SweepPlan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file.write_text(SPACE.replace("smart.mode", "smart.mod"))
-    message = one_line_exit(main, capsys, *command)
-    assert message.startswith(f"{file}, line 16: space 'modes', trial 0000 (smart.mod=paper): unknown key 'smart.mod'")
-    file.write_text(SPACE.replace("():", "(:"))
-    assert one_line_exit(main, capsys, *command).startswith(f"{file}, line 12: SyntaxError: ")
-    assert one_line_exit(main, capsys, "--list-spaces", "--space", file).startswith(f"{file}, line 12: SyntaxError: ")
-    file.unlink()
-    assert one_line_exit(main, capsys, *command).startswith(f"--space must be a file that exists, got '{file}'")
-    assert not plans
-    assert not (tmp_path / "storage").exists()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from transformers import AutoModel
 
 from mtlib.model.encoder import quiet_transformers
 from sweeps.cli.start import command_line, exit_code_of, print_only, run_given
-from tests.architectures import DECODERS, ENCODERS
+from tests.architectures import DECODERS
 from tests.one_line_error import one_line_error
 
 Capture = pytest.CaptureFixture[str]
@@ -46,30 +46,21 @@ def test_dry_run_prints_the_plan_and_leaves_nothing(given: Given, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-ENCODER_FAULTS: dict[str, tuple[dict[str, str], str]] = {
-    "damaged weights": ({}, "cannot be loaded: "),
-    "positions": ({"encoder.max_length": "65"}, "encoder.max_length must be at most 64 for "),
-    "bf16": (
-        {"precision": "bf16"},
-        "(deberta) must read a text of 31 tokens with precision bf16 on the CPU, as bert, ",
-    ),
-    "decoder": ({}, "whose first token does not attend to later tokens (llama)"),
-}
-ARCHITECTURES = {"bf16": ENCODERS["deberta"], "decoder": DECODERS["llama"]}
-
-
-@pytest.mark.parametrize("fault", ENCODER_FAULTS)
+@pytest.mark.parametrize(
+    ("is_decoder", "message"),
+    [(False, "cannot be loaded: "), (True, "whose first token does not attend to later tokens (llama)")],
+)
 def test_dry_run_refuses_an_unsupported_encoder_as_the_run_does(
-    fault: str, given: Given, tiny_encoder_folder: Path, tmp_path: Path, capsys: Capture
+    is_decoder: bool, message: str, given: Given, tiny_encoder_folder: Path, tmp_path: Path, capsys: Capture
 ) -> None:
+    """Though it does not read its weights whole."""
     encoder = Path(shutil.copytree(tiny_encoder_folder, tmp_path / "changed"))
-    if fault in ARCHITECTURES:
+    if is_decoder:
         with quiet_transformers():
-            AutoModel.from_config(ARCHITECTURES[fault]).save_pretrained(encoder)
-    if fault == "damaged weights":
+            AutoModel.from_config(DECODERS["llama"]).save_pretrained(encoder)
+    else:
         (encoder / "model.safetensors").write_bytes(b"{")
-    changes, message = ENCODER_FAULTS[fault]
-    asked = {**given, "encoder": str(encoder), "set": {**SMALL, "encoder.dropout": "none", **changes}}
+    asked = {**given, "encoder": str(encoder)}
     error = one_line_error(run_given, {**asked, "dry_run": True}, "")
     assert message in error
     assert "Dry run" not in capsys.readouterr().out

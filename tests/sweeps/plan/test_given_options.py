@@ -105,11 +105,6 @@ def test_every_option_but_place_and_those_of_one_command_is_read_back(tmp_path: 
     assert {key for key, value in saved_options(options).items() if value == plain[key]} == {"space"}
 
 
-def test_added_configurations_are_stored(tmp_path: Path) -> None:
-    back = read_saved_options(stored(tmp_path, search="tpe", trials=9, extend=4).folder)
-    assert (back.trials, back.extend, back.num_drawn) == (13, 0, 13)
-
-
 def test_resumed_sweep_keeps_its_options_but_those_that_may_change(tmp_path: Path) -> None:
     begun = stored(tmp_path, search="tpe", trials=4, concurrent=3, keep_gb=5, seed=8, hold_out=0.2)
     by_name = read(resume="begun", storage=str(tmp_path))

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from mtlib.config.schema import to_dict
 from mtlib.data.tables import content_fingerprint
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides
 from results.records.trials import write_sweep
 from search_spaces.space import grid_configs, load_space, space_names
 from sweeps.options import SweepOptions
-from sweeps.plan.prepare import check_name_is_free, most_at_a_time, with_name
+from sweeps.plan.prepare import check_name_is_free, with_name
 from tests.one_line_error import one_line_error
 from tests.prepared import prepare_rows
 from tests.scripts import ROOT
@@ -162,18 +161,6 @@ def test_general_spaces_are_for_the_tasks_of_the_data_that_set_leaves(
     assert inputs.num_rows == {(task, split): rows[split] for task in ("mood", "tone") for split in rows}
 
 
-def test_resumed_sweep_keeps_the_tasks_that_it_began_with(options: Build, tmp_path: Path) -> None:
-    write_tones(tmp_path / "data")
-    begun = options(data=tmp_path / "data", storage=str(tmp_path))
-    before = prepare_rows(begun)
-    write_sweep(begun.folder, {"base": to_dict(before.space.base)})
-    write_tones(tmp_path / "data", "mood")
-    assert prepare_rows(options(data=tmp_path / "data")).space.base.active_tasks == ("mood", "tone")
-    after = prepare_rows(dataclasses.replace(begun, resume=True))
-    assert after.space == before.space
-    assert after.fingerprint == before.fingerprint
-
-
 def test_a_sweep_without_a_name_is_called_by_its_space_and_the_time(options: Build) -> None:
     space = load_space("orders")
     assert with_name(options(), space).name == "first"
@@ -195,10 +182,3 @@ def test_the_name_of_a_new_sweep_must_be_free(options: Build, tmp_path: Path) ->
     assert "it has no sweep.json: if a sweep was killed when it began there" in one_line_error(
         check_name_is_free, asked
     )
-
-
-def test_as_many_trials_run_at_a_time_as_there_are_unless_fewer_are_asked_for(options: Build) -> None:
-    space = load_space("smart_lambda")
-    assert most_at_a_time(options(replicates=3), space) == 21
-    assert most_at_a_time(options(concurrent=4), space) == 4
-    assert most_at_a_time(options(search="tpe", trials=5, concurrent=9), space) == 5

@@ -17,7 +17,6 @@ from search_spaces.space import SearchSpace, load_space
 from search_spaces.space_file import find_space
 from search_spaces.space_json import SPACE_JSON, space_to_json
 from sweeps.plan.space_changes import (
-    as_begun,
     change_base,
     find_methods,
     find_sources,
@@ -93,12 +92,6 @@ def test_space_without_a_grid_needs_a_search(options: Build) -> None:
     message = one_line_error(short_grid, space, SPACE.base, options())
     assert message == "--search must be tpe or random for space 'mine', which has no grid, got grid"
     assert short_grid(space, SPACE.base, options(search="tpe")) == space
-
-
-@pytest.mark.parametrize(("own", "expected"), [("auto", "bf16"), ("fp32", "fp32")])
-def test_resumed_sweep_keeps_the_precision_that_was_found(own: str, expected: str) -> None:
-    space = dataclasses.replace(SPACE, base=SPACE.base.override({"precision": own}))
-    assert as_begun(space, {"base": {"precision": "bf16"}}).base.precision == expected
 
 
 @pytest.fixture
