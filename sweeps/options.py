@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtlib.config.schema import check_types, to_dict
-from mtlib.runtime.command_line import flag_of
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import expanded_path, join_location, local_path
@@ -206,6 +205,11 @@ class SweepOptions:
     def shares_stages(self) -> bool:
         """Whether stages are kept for other trials, and taken from them."""
         return self.reuse and self.keep_bytes > 0
+
+
+def flag_of(name: str) -> str:
+    """Returns the flag of an option."""
+    return "--no-reuse" if name == "reuse" else f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, kw_only=True)

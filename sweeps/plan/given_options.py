@@ -26,7 +26,7 @@ from search_spaces.space import space_names
 from search_spaces.space_file import resolve_name
 from search_spaces.space_json import as_tuples
 from search_spaces.vary import VariedValues, is_range, typed, varied_values, with_further
-from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions
+from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions, flag_of
 
 GivenOptions = Mapping[str, Any]
 """Options by name, `resume` as the name, folder or URI of a sweep."""
