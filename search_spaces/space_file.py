@@ -40,6 +40,7 @@ def find_space(
         ValueError: as `load_space`, `fit_space`, `run_space_file` and `space_to_json`.
     """
     if isinstance(asked, SearchSpace):
+        check_own_name(asked, "a space that is built in Python")
         kept = space_to_json(asked)
         return fit_space(space_from_json(kept), None, tasks, changes, methods), kept
     if is_path(asked):
@@ -112,9 +113,15 @@ def run_space_file(
     with registered(module), naming_lines(place):
         fitted = fit_space(space, make, tasks, changes, methods)
     check_is_space(fitted, f"what {MAKER} in {place} returns")
-    rule = f"the space in {place} must have a name that no built-in space has"
-    require(fitted.name not in space_names(), rule, f"name='{fitted.name}'")
+    check_own_name(fitted, f"the space in {place}")
     return fitted
+
+
+def check_own_name(space: SearchSpace, what: str) -> None:
+    """Raises ValueError if a space of the user's own has the name of a built-in one."""
+    require(
+        space.name not in space_names(), f"{what} must have a name that no built-in space has", f"name='{space.name}'"
+    )
 
 
 def check_is_space(space: object, what: str) -> None:

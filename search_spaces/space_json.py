@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
+from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require
-from search_spaces.domain import JOINED_BY, Choice, Condition, Float, Int, Range, SearchKey
+from search_spaces.domain import JOINED_BY, Choice, Condition, Float, Int, Range, SearchKey, key_title
 from search_spaces.published import read_published
-from search_spaces.space import SearchSpace, describe_space
+from search_spaces.space import Grid, SearchSpace, describe_space
 
 SPACE_JSON = "space.json"
 """Name of the file, in a sweep's folder."""
@@ -21,7 +22,8 @@ def space_to_json(space: SearchSpace) -> bytes:
         ValueError: a value of the space is neither plain (text, a number, true or false, None), nor a list, a mapping
             or a dataclass of such values.
     """
-    tree = {**describe_space(space), "base": space.base.to_tree()}
+    smaller = [[[key_title(key), to_dict(values)] for key, values in grid.items()] for grid in space.smaller_grids]
+    tree = {**describe_space(space), "smaller_grids": smaller, "base": space.base.to_tree()}
     try:
         return json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
@@ -38,7 +40,8 @@ def space_from_json(content: bytes) -> SearchSpace:
             question=tree["question"],
             metric=tree["metric"],
             base=TrialConfig.from_json(json.dumps(tree["base"])),
-            grid={searched_key(title): as_tuples(values) for title, values in tree["grid"]},
+            grid=grid_of(tree["grid"]),
+            smaller_grids=tuple(map(grid_of, tree["smaller_grids"])),
             ranges={searched_key(title): range_of(item) for title, item in tree["ranges"]},
             conditions={
                 searched_key(title): Condition(key=searched_key(item["key"]), values=as_tuples(item["values"]))
@@ -48,6 +51,11 @@ def space_from_json(content: bytes) -> SearchSpace:
         )
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"a search space must be as it was written, got: {error!r}") from error
+
+
+def grid_of(pairs: list[list[Any]]) -> Grid:
+    """Returns a grid from the titles of its keys with their values."""
+    return {searched_key(title): as_tuples(values) for title, values in pairs}
 
 
 def searched_key(title: str) -> SearchKey:

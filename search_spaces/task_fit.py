@@ -63,7 +63,8 @@ def chosen_tasks(tasks: Mapping[str, Task], changes: Changes) -> Mapping[str, Ta
     """Returns those of some tasks that changes name as tasks of a stage;
     all if they name none, or one that is not there."""
     given = [value for key, value in changes.items() if STAGE_TASKS.fullmatch(key)]
-    named = {task for tasks in given for task in (split_text(tasks) if isinstance(tasks, str) else tasks)}
+    lists = [split_text(value) if isinstance(value, str) else value for value in given]
+    named = {task for own in lists if isinstance(own, list | tuple) for task in own if isinstance(task, str)}
     is_part = bool(named) and named <= set(tasks)
     return {name: task for name, task in tasks.items() if name in named} if is_part else tasks
 

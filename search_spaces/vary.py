@@ -48,6 +48,7 @@ def vary(
         for key, given in varied.items():
             require(bool(given), f"{key} must have a value", "none")
         found = {key: varied_values(given) for key, given in varied.items()}
+        # A value is read beside the first ones of the other keys, as some keys allow no value without another.
         firsts = {key: values[0] for key, values in found.items()}
         for key, given in varied.items():
             values = tuple(value_in_base(base, key, {**firsts, key: value}) for value in found[key])
@@ -108,7 +109,7 @@ def typed_value(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"[{','.join(map(typed_value, value))}]"
     if isinstance(value, str):
-        is_plain = PLAIN_VALUE.fullmatch(value) is not None and not is_range(value)
+        is_plain = value == value.strip() and PLAIN_VALUE.fullmatch(value) is not None and not is_range(value)
         return value if is_plain else '"' + value.replace('"', '""') + '"'
     if isinstance(value, float):
         return str(value).removesuffix(".0").replace("e-0", "e-")
@@ -116,9 +117,12 @@ def typed_value(value: Any) -> str:
 
 
 def with_further(known: VariedValues, given: VariedValues) -> VariedValues | None:
-    """Returns the values of a list, followed by the further ones of the list `given`; None if that lacks a value."""
+    """Returns the values of a list, followed by the further ones of the list `given`.
+
+    None if that lacks a value, or has two that may be the same number: a key of text would have both.
+    """
     old, new = ({comparable_value(value): value for value in varied_values(one)} for one in (known, given))
-    if is_range(given) or not old.keys() <= new.keys():
+    if is_range(given) or not old.keys() <= new.keys() or len(new) < len(varied_values(given)):
         return None
     further = tuple(value for key, value in new.items() if key not in old)
     return ",".join([known, *map(typed_value, further)]) if isinstance(known, str) else (*known, *further)

@@ -156,6 +156,8 @@ def run_sweep(
         ValueError: one line that says what is wrong: an unknown option, a wrong value, data or an encoder that cannot
             be used, another sweep in the folder.
     """
+    is_space = space is None or isinstance(space, str | Path | SearchSpace)
+    require(is_space, "space must be a name, the path of a file or a SearchSpace", repr(space))
     for name in options:
         require_name(name, [f.name for f in fields(SweepOptions) if f.name not in NOT_GIVEN], "option")
     given = {name: plain_option(name, value) for name, value in {"space": space, **options}.items()}
@@ -188,10 +190,15 @@ def plain_option(name: str, value: Any) -> Any:
     if name in ("set", "vary"):
         has_keys = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
         require(has_keys, f"{name} must be a mapping of values by key", repr(value))
+        for key, own in value.items():
+            rule = f"{name} must have plain values by dotted key"
+            require(is_plain(own), f"{rule}, or lists of them", f"{key}: {own!r:.80}")
     if name == "until_decided" and isinstance(value, bool):
         return 0.0 if value else None
-    if name == "log_to" and isinstance(value, str):
-        return tracker_names(value)
+    if isinstance(value, bool) and value == getattr(SweepOptions, name, None):
+        return None  # a switch that stays as it is
+    if name == "log_to":
+        return tracker_names(value) if isinstance(value, str) else tuple(dict.fromkeys(value))
     if name == "vary":
         return {key: own if isinstance(own, str | tuple) else (own,) for key, own in value.items()}
     return value
@@ -208,6 +215,14 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, list | tuple | range):
         return tuple(map(plain_value, value))
     return str(value) if isinstance(value, Path) else value
+
+
+def is_plain(value: Any) -> bool:
+    """Returns whether a value is text, a number, true, false, None, or a list of such values: a group of keys would
+    pass by the checks of single keys."""
+    if isinstance(value, tuple):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, str | int | float)
 
 
 def python_call(given: Mapping[str, Any]) -> str:

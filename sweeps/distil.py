@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from mtlib.runtime.command_line import (
     WRONG_USE,
     new_parser,
     parse_words,
+    run_command,
     whole_number,
 )
 from mtlib.runtime.console import show_lines, show_note
@@ -31,9 +32,9 @@ from mtlib.runtime.storage import (
 )
 from results.inference.dev_texts import data_folder
 from results.inference.distillation.outcome import distillation_lines, ensemble_members
-from results.inference.distillation.students import student_space
+from results.inference.distillation.students import STUDENTS, student_space
 from results.inference.distillation.taught_rows import TEACHERS_FOLDER, Lesson, TaughtRole, TaughtRows, train_rows
-from results.inference.distillation.teacher import FurtherText, TaskTexts, Taught, read_task_texts, teach
+from results.inference.distillation.teacher import FurtherText, Taught, read_task_texts, teach
 from results.inference.models import ModelSource, find_sweeps
 from results.records.files import find_sweep
 from results.records.selection import Selection, read_selection
@@ -43,30 +44,37 @@ from results.sweep import load_sweep
 from search_spaces.space import SearchSpace, grid_configs
 from sweeps.cli.arguments import build_parser as build_run_parser
 from sweeps.cli.arguments import given_options
-from sweeps.cli.start import command_line, exit_code_of, exit_process, print_only, run_given
+from sweeps.cli.start import command_line, exit_code_of, exit_process, run_given
 from sweeps.cluster.garbage_collection import collect_rarely
-from sweeps.plan.given_options import CHANGEABLE_OPTIONS, GivenOptions
+from sweeps.options import flag_of
+from sweeps.plan.given_options import CHANGEABLE_OPTIONS, GivenOptions, read_options
 
 DEFAULT_REPLICATES = 3
+OWN_OPTIONS = ("space", "storage", "name", "resume", "dry_run", "list_spaces", "list_keys")
+"""Options of `sweeps/run.py` that may not stand behind `--`: this command decides them, or they train nothing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    return exit_code_of(lambda: run_distil(words))
+    words, code = sys.argv[1:] if arguments is None else list(arguments), SUCCESS
+
+    def run() -> None:
+        nonlocal code
+        code = run_distil(words)
+
+    return run_command(run) or code
 
 
 def run_distil(words: Sequence[str]) -> int:
     """Teaches, trains students and prints the verdict; returns the exit code of the sweep of students."""
+    from sweeps.lanes.peak_memory import release_memory  # here: --help loads no torch
+
     request = read_request(words)
-    texts = {
-        name: read_task_texts(request.selection, name, request.source, request.data, request.further, show_note)
-        for name in request.config.active_tasks
-    }
-    students = student_space(request.config, teach_all(request, texts))
+    students = student_space(request.config, teach_all(request))
+    release_memory()  # of the teachers, on a GPU too
     code, is_whole = train_students(request, students, words)
     if is_whole:
-        print_only(lambda: show_lines(["", *outcome_lines(request, words)]))
+        show_lines(["", *outcome_lines(request, words)])
     return code
 
 
@@ -79,22 +87,33 @@ def train_students(request: "DistilRequest", space: SearchSpace, words: Sequence
     Raises:
         ValueError: the sweep of students has begun and learns from other files, or starts from another encoder.
     """
-    command, place = command_line("sweeps/distil.py", words), request.students
-    if is_file(open_folder(place), SWEEP_FILE):
+    place = request.students
+    if is_sweep(place):
         check_same(place, space, request.encoder)
         if has_ended(place):
             return SUCCESS, True
         if request.is_dry_run:
             show_lines([f"{place} has begun; what is left of it would be trained"])
             return SUCCESS, False
-        changes = {name: value for name, value in request.run_options.items() if name in CHANGEABLE_OPTIONS}
-        code = run_given({**changes, "resume": place}, command)
-    else:
-        storage, name = split_location(place)
-        own = {"data": str(request.data), "encoder": request.encoder, "replicates": request.replicates}
-        where = {"space": space, "storage": storage, "name": name, "dry_run": request.is_dry_run}
-        code = run_given({**own, **request.run_options, **where}, command)
+    given, command = sweep_options(request, space), command_line("sweeps/distil.py", words)
+    code = exit_code_of(lambda: run_given(given, command))
     return code, code == SUCCESS and not request.is_dry_run and has_ended(place)
+
+
+def sweep_options(request: "DistilRequest", space: str | SearchSpace) -> GivenOptions:
+    """Returns the options of the sweep of students: of a new one, or of the rest of one that has begun."""
+    place, given = request.students, request.run_options
+    if is_sweep(place):
+        return {**{name: given[name] for name in (*CHANGEABLE_OPTIONS, "address") if name in given}, "resume": place}
+    storage, name = split_location(place)
+    own = {"data": str(request.data), "encoder": request.encoder, "replicates": request.replicates}
+    where = {"space": space, "storage": storage, "name": name, "dry_run": request.is_dry_run}
+    return {**own, **given, **where}
+
+
+def is_sweep(place: str) -> bool:
+    """Returns whether there is a sweep in a folder."""
+    return is_file(open_folder(place), SWEEP_FILE)
 
 
 def has_ended(place: str) -> bool:
@@ -168,7 +187,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
     rule = f"every task must have an ensemble ({typed_command('select')} SWEEP)"
     require(not missing, rule, f"none of {', '.join(missing)}")
     storage, name = split_location(place)
-    return DistilRequest(
+    request = DistilRequest(
         home=home,
         selection=selection,
         data=data_folder(place, None if options.data is None else expanded_path(options.data)),
@@ -178,10 +197,20 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         students=join_location(storage, options.name or f"{name}-students"),
         encoder=config.encoder.name if options.student is None else read_encoder_name(options.student, "--student"),
         replicates=options.replicates,
-        run_options=given_options(parse_words(build_run_parser(), further)),
+        run_options=read_run_options(further),
         scores_held_out=options.score_hold_out,
         is_dry_run=options.dry_run,
     )
+    read_options(sweep_options(request, STUDENTS), None)  # a mistake is found before an ensemble predicts
+    return request
+
+
+def read_run_options(words: Sequence[str]) -> GivenOptions:
+    """Returns the options behind `--`; ValueError if one of them is none of the sweep of students."""
+    given = given_options(parse_words(build_run_parser(), words))
+    wrong = [flag_of(name) for name in OWN_OPTIONS if name in given]
+    require(not wrong, f"behind -- must be no flag of {typed_command('distil')} itself", ", ".join(wrong))
+    return given
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -246,8 +275,12 @@ def further_text(text: str, selection: Selection) -> FurtherText:
         return found
 
 
-def teach_all(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> list[Taught]:
+def teach_all(request: DistilRequest) -> list[Taught]:
     """Returns what the ensembles teach of all tasks: train rows and further texts, each predicted once."""
+    texts = {
+        name: read_task_texts(request.selection, name, request.source, request.data, request.further, show_note)
+        for name in request.config.active_tasks
+    }
     members, found = ensemble_members(request.selection), list[Taught]()
     for name, own in texts.items():
         task = request.selection.definitions[name]

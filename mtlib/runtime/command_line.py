@@ -16,6 +16,8 @@ from mtlib.runtime.program_names import import_from_project
 
 LISTED_FLAG = re.compile(r"^  (?:-\w, )?(--?\w[\w-]*)", re.MULTILINE)
 """A flag at its own place in what --help prints."""
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+"""What colours help on a terminal, from Python 3.14 on."""
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes of every command."""
 
@@ -48,20 +50,18 @@ def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) ->
     words = sys.argv[1:] if words is None else words
     try:
         options, unknown = parser.parse_known_intermixed_args(words)
-        unset = argparse.Namespace(
-            **dict.fromkeys(vars(options))
-        )  # argparse puts no default over a value that is there
+        # Over a value that is there, though it is None, argparse puts no default.
+        unset = argparse.Namespace(**dict.fromkeys(vars(options)))
         given, _ = parser.parse_known_intermixed_args(words, unset)
     except argparse.ArgumentError as error:
         separator = " " if error.message.startswith("must ") else ": "
         raise ValueError(f"{error.argument_name}{separator}{error.message}") from error
-    flags = LISTED_FLAG.findall(parser.format_help())
     for word in unknown:
         if word.startswith("-"):
-            require_name(word.split("=")[0], flags, "flag")
+            known = LISTED_FLAG.findall(COLOUR.sub("", parser.format_help()))
+            require_name(word.split("=")[0], known, "flag")
         raise ValueError(f"every value must follow its flag, got '{word}' (see --help)")
-    heads = {word.split("=")[0] for word in words}
-    options.flags = [flag for flag in flags if flag in heads]
+    options.flags = [word.split("=")[0] for word in words if word.startswith("--")]
     options.given = {name: value for name, value in vars(given).items() if value is not None}
     return options
 

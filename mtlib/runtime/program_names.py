@@ -8,6 +8,8 @@ from mtlib.runtime.errors import require
 
 CONSOLE_SCRIPT = "multitask-sweeps"
 """The one command for all, which `pip install` makes."""
+MODULE = "python -m sweeps"
+"""The same in any folder where the packages can be imported, also where no `pip install` made the command."""
 DEFAULT_STORAGE = "~/multitask-sweeps"
 """Folder of all sweeps, unless `--storage` names another."""
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
@@ -30,7 +32,7 @@ def console_program() -> str | None:
     path = Path(sys.argv[0])
     if path.stem == CONSOLE_SCRIPT:
         return CONSOLE_SCRIPT
-    return "python -m sweeps" if path.parts[-2:] == ("sweeps", "__main__.py") else None
+    return MODULE if path.parts[-2:] == ("sweeps", "__main__.py") else None
 
 
 def typed_command(name: str) -> str:
@@ -38,7 +40,7 @@ def typed_command(name: str) -> str:
     program = console_program()
     if program is None and PROJECT_FOLDER.samefile("."):
         return f"python {COMMANDS[name][0]}"
-    return f"{program or CONSOLE_SCRIPT} {name}"
+    return f"{program or MODULE} {name}"
 
 
 def import_from_project() -> None:

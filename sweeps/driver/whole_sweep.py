@@ -64,12 +64,7 @@ def run_or_resume(options: SweepOptions, listener: Listener, command: str) -> En
         KeyboardInterrupt: interrupted twice, or before its trials.
     """
     with contextlib.ExitStack() as cluster:
-        if options.address is not None:
-            set_driver_variables()
-            from sweeps.cluster.connection import connected_to_ray
-
-            cluster.enter_context(connected_to_ray(options.address))
-        prepared = prepare(options, listener.show)
+        prepared = prepare(options, listener.show, cluster)
         options = prepared.options
         if options.resume:
             with Ownership(options.folder) as ownership:

@@ -67,13 +67,17 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
     Raises:
         ValueError: a value is missing, of another type or out of range, or a resume changes what it may not.
     """
+    # Where: the cluster and the storage, which a resume is found in.
     address = given.get("address") or default_address
     address = None if address == "local" else address
     storage = read_storage(given.get("storage", DEFAULT_STORAGE))
     if "resume" in given:
         return replace(read_resumption(given, storage), address=address)
+    require(given.get("name") != "", "--name must be a name, or be left out for one that is made from the time", "''")
     for name in ("extend", "retry_failed"):
         require(name not in given, f"{flag_of(name)} must come with --resume SWEEP", "none")
+
+    # What is searched, and how.
     varied = dict(given.get("vary", {}))
     if not (given.get("space") or varied):
         known = ", ".join(space_names())
@@ -87,6 +91,8 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
         names = tuple(read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in names)
         varied[ENCODER_KEY] = typed(names) if isinstance(varied[ENCODER_KEY], str) else names
     has_range = any(map(is_range, varied.values()))
+
+    # Together with all that is taken as it is given.
     gpus = given.get("gpus_per_worker")
     made = {
         **given,
@@ -96,7 +102,7 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
         "methods": tuple(str(expanded_path(path).resolve()) for path in given.get("methods", ())),
         "storage": storage,
         "address": address,
-        "gpus_per_worker": 1.0 if gpus == AUTO else gpus or 0.0,
+        "gpus_per_worker": 1.0 if gpus == AUTO else 0.0 if gpus is None else gpus,
         "finds_gpus": gpus is None,
         "packs_gpus": gpus == AUTO,
     }
@@ -124,7 +130,8 @@ def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
         rule = f"{flag} must be left out with --resume, which continues the sweep as it began"
         rule += f" ({typed_command('status')} NAME shows what is left)" if name == "dry_run" else ""
         allowed = (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
-        require(name in allowed, rule, flag if isinstance(given[name], bool) else given[name])
+        value = describe(given[name]) if isinstance(given[name], Mapping) else given[name]
+        require(name in allowed, rule, flag if isinstance(value, bool) else value)
     changes = {name: value for name, value in given.items() if name in CHANGEABLE_OPTIONS}
     folder = find_sweep_folder(given["resume"], storage)
     begun = read_saved_options(folder)

@@ -1,7 +1,8 @@
-"""From options to what is run: the one place where the space and the options of a sweep are made what they are."""
+"""Turns the options of a sweep into what is run: no other place changes its space and its options."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,7 +18,7 @@ from search_spaces.task_fit import chosen_tasks
 from search_spaces.vary import NAME, vary
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.checks.encoder import describe_families
-from sweeps.plan.checks.machine import check_machine, describe_gpus, use_gpus
+from sweeps.plan.checks.machine import check_machine, describe_gpus, join_cluster, use_gpus
 from sweeps.plan.checks.space import check_changes, check_space
 from sweeps.plan.inputs import SweepInputs, read_inputs
 from sweeps.plan.packing import pack_gpus
@@ -66,20 +67,19 @@ class PreparedSweep:
         )
 
 
-def prepare(options: SweepOptions, show: Show) -> PreparedSweep:
-    """Makes options what is run, for a new sweep, a resumed one and a dry run; of the last no weights are fetched.
+def prepare(options: SweepOptions, show: Show, cluster: ExitStack | None = None) -> PreparedSweep:
+    """Turns options into a sweep that can be run: a new one, a resumed one or a dry run, which fetches no weights.
 
     Args:
         options: as they are given.
         show: gets lines about the sweep as they become known.
+        cluster: until it is closed, Ray is connected to a cluster; None connects for single facts of the cluster alone.
 
     Raises:
         ValueError: one line: space, data, encoder, machine or storage do not fit the options.
     """
-    # What is there: trackers, GPUs, and of a resumed sweep its record.
+    # What takes no time to check, and of a resumed sweep its record.
     check_trackers(options.log_to)
-    options = use_gpus(options)
-    check_machine(options)
     begun = read_sweep(options.folder) if options.resume else None
 
     # The question: the space of --space for the data's tasks, or general settings for --vary alone.
@@ -89,9 +89,14 @@ def prepare(options: SweepOptions, show: Show) -> PreparedSweep:
     base = with_methods(general(chosen_tasks(tasks, options.set)), methods) if asked is None else asked.base
     options = with_name(options, asked)
     check_name_is_free(options)
+    check_changes(options, base, asked)
+
+    # The machine or the cluster, and its GPUs.
+    join_cluster(options, cluster)
+    options = use_gpus(options)
+    check_machine(options)
 
     # The space that is searched: the base is changed first, as --vary, plans and --set depend on it.
-    check_changes(options, base, asked)
     options = with_searched_encoder(options, base, asked)
     sources = find_sources(options, base, asked)
     base = change_base(base, sources.encoder, options)

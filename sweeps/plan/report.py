@@ -26,6 +26,7 @@ from results.stats.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.stats.texts import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, encoder_names, grid_trials, search_domain
+from search_spaces.space_file import is_path
 from search_spaces.vary import typed, typed_value
 from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.options import SweepOptions
@@ -46,11 +47,10 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """Returns the question, data and encoder of a sweep, and where its files go."""
     space, names = inputs.space, encoder_names(inputs.space)
     rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.train_rows_of(space.base).items())
-    place = options.space if isinstance(options.space, str) else "built in Python"
-    file = f"Space: {place}; --resume reads the copy in the sweep's folder"
+    file = f"Space: {options.space}; --resume reads the copy in the sweep's folder"
     lines = [
         f"Sweep {options.name}: {space.question}",
-        *([] if inputs.kept_space is None else [file]),
+        *([file] if isinstance(options.space, str) and is_path(options.space) else []),
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder{'s' * (len(names) > 1)}: {', '.join(names)}",
         *wrapped(describe_base(options, space), output_width()),

@@ -318,7 +318,7 @@ def test_closed_output_is_no_error_and_predicting_loads_no_ray(trained_folder: P
 
 def test_script_answers_without_torch_or_ray_from_any_folder(tmp_path: Path) -> None:
     text = run_script("results/predict.py", ["--help"], tmp_path)
-    assert "multitask-sweeps predict ~/multitask-sweeps/NAME --task TASK --input reviews.csv" in text
+    assert "python -m sweeps predict ~/multitask-sweeps/NAME --task TASK --input reviews.csv" in text
 
 
 def test_bundle_predicts_like_the_sweep_without_flags_for_one(

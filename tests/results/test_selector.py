@@ -133,7 +133,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--data", "."], f"--data {FOR_MODELS}"),
     (["mine", "--score-hold-out", "--task", "sst"], "--task must not be given with --score-hold-out, got both"),
     (["mine", "mine", "--score-hold-out"], "--score-hold-out takes one SWEEP, whose selection.json is scored, got 2"),
-    (["mine", "--score-hold-out"], "/mine must hold selection.json (make one with multitask-sweeps select), got"),
+    (["mine", "--score-hold-out"], "/mine must hold selection.json (make one with python -m sweeps select), got"),
 ]
 
 

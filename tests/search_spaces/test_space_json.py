@@ -42,6 +42,20 @@ def test_ranges_conditions_and_keys_that_vary_together_are_read_back() -> None:
     assert space_from_json(kept) == space
 
 
+def test_grid_that_was_wider_step_by_step_keeps_its_numbers() -> None:
+    space = space_with({"smart.weight": (0.0, 0.5, 1.0)}, smaller_grids=({"smart.weight": (0.0, 1.0)},))
+    assert grid_trials(space_from_json(space_to_json(space))) == grid_trials(space)
+
+
+def test_name_of_a_built_in_space_is_refused() -> None:
+    space = space_with({"smart.weight": (0.0, 1.0)}, name="smart_lambda")
+    message = one_line_error(find_space, space, {"sst": TASKS["sst"]})
+    assert (
+        message
+        == "a space that is built in Python must have a name that no built-in space has, got name='smart_lambda'"
+    )
+
+
 def test_lists_and_numpy_floats_are_read_as_tuples_and_numbers() -> None:
     space = space_with({"pals.tasks": [["sst"], []], "smart.weight": list(np.linspace(0.5, 1, 2))})
     again = space_from_json(space_to_json(space))

@@ -45,7 +45,18 @@ def test_values_of_a_list_are_read_as_the_key_is_typed(
 
 
 @pytest.mark.parametrize(
-    "texts", [("a, b: ", "c"), ("[x", "y]"), ('"', '"'), ("", " "), ("[a]", "b"), ("1..2",), ('""', "a"), ("none", "5")]
+    "texts",
+    [
+        ("a, b: ", "c"),
+        ("[x", "y]"),
+        ('"', '"'),
+        ("", " "),
+        ("[a]", "b"),
+        ("1..2",),
+        ('""', "a"),
+        ("none", "5"),
+        ("\tx", "y\n"),
+    ],
 )
 def test_texts_are_typed_so_that_they_are_read_as_they_are(texts: tuple[str, ...]) -> None:
     assert varied_values(typed(texts)) == texts
@@ -145,6 +156,11 @@ def test_further_values_may_come_from_python_or_follow_a_list_from_there() -> No
     assert with_further("1e-5,1e-4", (1e-4, 0.00001, 3e-4)) == "1e-5,1e-4,0.0003"
     assert with_further(("a, b", None), 'none,c,"a, b"') == ("a, b", None, "c")
     assert with_further(((1, 2),), "[1,2],[3]") == ((1, 2), "[3]")
+
+
+def test_further_values_that_a_key_of_text_tells_apart_are_not_lost() -> None:
+    assert with_further(("1",), ("1", "1.0")) is None
+    assert with_further(("none",), ("none", None)) is None
 
 
 def test_points_of_a_grid_keep_their_numbers_when_values_are_added() -> None:

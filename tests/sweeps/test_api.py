@@ -132,7 +132,13 @@ def test_what_is_given_is_what_is_searched(
 def test_numbers_of_numpy_truth_values_and_none_are_options(asked: list[SweepOptions]) -> None:
     numbers: dict[str, Any] = {"trials": np.int64(4), "workers": np.int32(2), "keep_gb": np.float32(0.5)}
     run_sweep("joint", search="tpe", **numbers, until_decided=True, encoder=None, max_hours=pd.NA)
-    run_sweep("joint", until_decided=False, set={"encoder.dropout": None, "smart.weight": np.float64(0.5)})
+    run_sweep(
+        "joint",
+        until_decided=False,
+        retry_failed=False,
+        reuse=True,
+        set={"encoder.dropout": None, "smart.weight": np.float64(0.5)},
+    )
     raced, plain = asked
     assert (raced.trials, raced.workers, raced.keep_gb, raced.max_hours) == (4, 2, 0.5, None)
     assert (raced.until_decided, raced.replicates) == (0.0, MOST_RACED)
@@ -165,6 +171,15 @@ def test_space_that_was_built_in_python_is_kept_and_resumed(plans: list[SweepPla
         ({"set": "a=1"}, "set must be a mapping of values by key, got 'a=1'"),
         ({"vary": {5: [1]}}, "vary must be a mapping of values by key, got {5: (1,)}"),
         ({"vary": {"encoder.name": [5]}}, "--vary encoder.name must be hub names or folders, got (5,)"),
+        (
+            {"set": {"encoder": {"name": "rel"}}},
+            "set must have plain values by dotted key, or lists of them, got encoder",
+        ),
+        ({"vary": {"encoder": [{"name": "rel"}]}}, "vary must have plain values by dotted key, or lists of them"),
+        ({"vary": {"smart.weight": {0, 1}}}, "vary must have plain values by dotted key, or lists of them"),
+        ({"set": {"stages.0.tasks": 5}}, "stages.0.tasks must be a list, got 5"),
+        ({"space": 5}, "space must be a name, the path of a file or a SearchSpace, got 5"),
+        ({"name": ""}, "--name must be a name, or be left out for one that is made from the time"),
         ({"space": None, "resume": "nowhere"}, "nowhere is no sweep folder"),
     ],
 )

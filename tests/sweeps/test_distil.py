@@ -37,6 +37,8 @@ SOURCE = {"task": "sst", "role": "augment"}
         (["{folder}", "--unlabelled", "sst=texts.doc"], "--unlabelled must end in .csv"),
         (["{folder}", "--unlabelled", "tone=texts.csv"], "unknown task of the selection 'tone'"),
         (["{folder}", "--student", "./nowhere"], "--student must be a hub name or a folder that exists"),
+        (["{folder}", "--", "--dry-run", "--name", "x"], "behind -- must be no flag of"),
+        (["{folder}", "--name", "taught", "--", "--workers", "0"], "--workers must be at least 1, got 0"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -58,7 +60,7 @@ def test_the_command_for_held_out_rows_keeps_the_flags(
     trained_folder: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without them it would score other students."""
-    words = [str(trained_folder), "--student", str(tiny_folder), "--name", "mine", "--data", str(tiny_folder)]
+    words = [str(trained_folder), "--student", str(tiny_folder), "--name", "taught", "--data", str(tiny_folder)]
     config = distil.best_config(str(trained_folder)).override({"data.hold_out": 0.1})
     monkeypatch.setattr(distil, "best_config", lambda _: config)
     monkeypatch.setattr(distil, "load_sweep", lambda _: None)
@@ -83,7 +85,7 @@ def begin(place: Path, space: SearchSpace, *statuses: str) -> None:
 
 def request_for(place: Path, space: SearchSpace, **changes: Any) -> Any:
     """What `train_students` reads of a command line."""
-    options = {"concurrent": 2, "workers": 1}
+    options = {"concurrent": 2, "workers": 1, "address": "auto"}
     own = {"data": "d", "encoder": space.base.encoder.name, "replicates": 3, "run_options": options}
     return SimpleNamespace(**{"students": str(place), "is_dry_run": False, **own, **changes})
 
@@ -93,7 +95,7 @@ def request_for(place: Path, space: SearchSpace, **changes: Any) -> Any:
     [
         ((), False, {"data": "d", "replicates": 3, "concurrent": 2, "workers": 1, "name": "mine", "dry_run": False}),
         ((), True, {"name": "mine", "dry_run": True}),
-        (("complete", "queued"), False, {"resume": "{storage}/mine", "concurrent": 2}),
+        (("complete", "queued"), False, {"resume": "{storage}/mine", "concurrent": 2, "address": "auto"}),
         (("complete", "queued"), True, None),
         (("complete", "failed"), False, None),
     ],

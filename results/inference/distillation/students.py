@@ -7,6 +7,8 @@ from mtlib.config.trial import TrialConfig
 from results.inference.distillation.teacher import Taught
 from search_spaces.space import SearchSpace
 
+STUDENTS = "students"
+"""The name of the space."""
 STUDENT_KEY = "student"
 """The searched name."""
 LABELS_ALONE = "labels"
@@ -36,4 +38,4 @@ def student_space(config: TrialConfig, taught: Sequence[Taught]) -> SearchSpace:
     if all(file.role == "train" for file in taught):
         kinds[LABELS_ALONE] = {"distillation.weight": 0.0}
     question = "Is one student, taught by the ensembles, as good as they are?"
-    return SearchSpace(name="students", question=question, base=base, grid={STUDENT_KEY: kinds})
+    return SearchSpace(name=STUDENTS, question=question, base=base, grid={STUDENT_KEY: kinds})

@@ -1,6 +1,7 @@
 """The GPUs of a trial, and whether it fits this machine."""
 
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 
 import torch
@@ -14,6 +15,16 @@ def check_machine(options: SweepOptions) -> None:
     """Raises ValueError if one trial needs more than this machine has; clusters are checked once they are connected."""
     if options.address is None:
         check_capacity(options, os.cpu_count() or 1, torch.cuda.device_count())
+
+
+def join_cluster(options: SweepOptions, cluster: ExitStack | None) -> None:
+    """Connects to the cluster of a sweep until `cluster` is closed; ValueError if there is none at the address."""
+    if options.address is None or cluster is None:
+        return
+    set_driver_variables()
+    from sweeps.cluster.connection import connected_to_ray  # here: a dry run on this machine does not load Ray
+
+    cluster.enter_context(connected_to_ray(options.address))
 
 
 def use_gpus(options: SweepOptions) -> SweepOptions:

@@ -14,8 +14,8 @@ from tests.scripts import run_process
 @pytest.mark.parametrize(
     ("started", "here", "elsewhere"),
     [
-        ("sweeps/run.py", "python results/selector.py", "multitask-sweeps select"),
-        ("my/__main__.py", "python results/selector.py", "multitask-sweeps select"),
+        ("sweeps/run.py", "python results/selector.py", "python -m sweeps select"),
+        ("my/__main__.py", "python results/selector.py", "python -m sweeps select"),
         ("/usr/bin/multitask-sweeps", "multitask-sweeps select", "multitask-sweeps select"),
         ("/lib/sweeps/__main__.py", "python -m sweeps select", "python -m sweeps select"),
     ],

@@ -12,4 +12,4 @@ def test_commands_take_any_folder_from_anywhere(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(PROJECT_FOLDER)
     assert resume_command(Path("/my sweeps/first")) == "python sweeps/run.py --resume '/my sweeps/first'"
     monkeypatch.chdir(tmp_path)
-    assert selector_command("mine") == f"multitask-sweeps select {tmp_path}/mine"
+    assert selector_command("mine") == f"python -m sweeps select {tmp_path}/mine"

@@ -114,7 +114,7 @@ def test_deleted_working_folder_is_ignored(
     assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
     assert "Chosen for SST: " in text
-    assert f"multitask-sweeps table {two_trials.folder}" in text
+    assert f"python -m sweeps table {two_trials.folder}" in text
 
 
 @pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "select_from", "write_selection"])
