@@ -139,24 +139,12 @@ def smoothness(
         noise = [unit_norm(part, config.epsilon) for part in noise]
     else:
         for _ in range(config.num_steps):
-            noise = ascend(config, kind, held, noise, keep, moved)
+            gradients = ascent_gradients(kind, held, noise, moved)
+            parts = zip(noise, gradients, keep, strict=True)
+            noise = [step_noise(config, part, gradient * mask) for part, gradient, mask in parts]
     penalty = symmetric_divergence(kind, perturbed(noise), clean_logits)
     norms = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise])
     return penalty, norms.amax(dim=0)
-
-
-def ascend(
-    config: SmartConfig,
-    kind: Kind,
-    clean_logits: Tensor,
-    noise: Sequence[Tensor],
-    keep: Sequence[Tensor],
-    perturbed: Perturbed,
-) -> list[Tensor]:
-    """Returns one step of the noise towards a larger divergence; the same shapes as `noise`."""
-    gradients = ascent_gradients(kind, clean_logits, noise, perturbed)
-    parts = zip(noise, gradients, keep, strict=True)
-    return [step_noise(config, part, gradient * mask) for part, gradient, mask in parts]
 
 
 def ascent_gradients(

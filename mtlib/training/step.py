@@ -20,7 +20,7 @@ from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.seeds import stream_seed
 from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
 from mtlib.stages.sampler import Step, StepBatch
-from mtlib.training.gradient_norms import is_measured, note_step_norm, note_task_norms
+from mtlib.training.gradient_norms import add_norm, is_measured, note_task_norms
 from mtlib.training.optimizer import set_learning_rates
 from mtlib.training.run import Run
 from mtlib.training.weight_average import polynomial_share, update_average
@@ -130,7 +130,7 @@ def compute_combination(run: Run, parts: list[list[Batch]], places: list[Place])
 def measure_gradients(run: Run, parts: list[list[Batch]], places: list[Place]) -> None:
     """Notes the norm of each task's gradient in this step; gradients, and so the trained numbers, stay as they are."""
     if len({batch.task for batch in parts[0]}) == 1:
-        note_step_norm(run, parts[0][0].task)
+        add_norm(run, parts[0][0].task, [parameter.grad for parameter in run.model.encoder.parameters()])
     else:
         torch.manual_seed(stream_of(run, "dropout", worker_rank()))  # the masks that the step drew, if it has one part
         note_task_norms(run, parts, places)
@@ -187,16 +187,11 @@ def host_batches(run: Run, step: Step) -> list[Batch]:
     Where they are too large for `micro_batch_size`, the first part of each batch, then the second of each, and so on.
     """
     num_parts = parts_of(run.config.stages[run.stage].micro_batch_size, [len(part.rows) for part in step])
-    return [ready_for(batch_of(run, part, which, num_parts), run.device) for which in range(num_parts) for part in step]
-
-
-def batch_of(run: Run, part: StepBatch, which: int = 0, num_parts: int = 1) -> Batch:
-    """This worker's shard of a global batch, or one of its parts, on the CPU.
-
-    Parts are shards as if there were `num_parts` times as many workers: noise is drawn for the whole batch and sliced,
-    and a part without rows takes part with weight 0.
-    """
-    return shard_of(run.config, run.corpus, part, which, num_parts)
+    return [
+        ready_for(shard_of(run.config, run.corpus, part, which, num_parts), run.device)
+        for which in range(num_parts)
+        for part in step
+    ]
 
 
 def parts_of(micro_batch_size: int | None, num_rows: Sequence[int]) -> int:
@@ -205,8 +200,12 @@ def parts_of(micro_batch_size: int | None, num_rows: Sequence[int]) -> int:
     return 1 if micro_batch_size is None else -(-longest // micro_batch_size)
 
 
-def shard_of(config: TrialConfig, corpus: Corpus, part: StepBatch, which: int, num_parts: int) -> Batch:
-    """As `batch_of`, of a configuration's data."""
+def shard_of(config: TrialConfig, corpus: Corpus, part: StepBatch, which: int = 0, num_parts: int = 1) -> Batch:
+    """This worker's shard of a global batch, or one of its parts, on the CPU.
+
+    Parts are shards as if there were `num_parts` times as many workers: noise is drawn for the whole batch and sliced,
+    and a part without rows takes part with weight 0.
+    """
     return make_batch(
         corpus[part.set, "train"],
         part.rows,
