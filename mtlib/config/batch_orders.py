@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from mtlib.config.schema import check_types
 from mtlib.runtime.errors import require
 
 Rounds = list[tuple[int, ...]]
@@ -83,7 +82,6 @@ class AnnealedSettings:
     """How far the exponent of `annealed` falls, 0 to 1. Source: Stickland and Murray 2019."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(0 <= self.annealing <= 1, "annealing must be from 0 to 1", self.annealing)
 
 
@@ -97,7 +95,6 @@ class UnimaxSettings:
     third pass dev losses rise (docs/measurements/training_settings.md)."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.max_passes >= 1, "max_passes must be at least 1", self.max_passes)
 
 

@@ -121,7 +121,7 @@ class TrialConfig:
         require(self.seed >= 0, "seed must be at least 0", self.seed)
         require(self.replicate >= 0, "replicate must be at least 0", self.replicate)
         for method in self.methods.gradient_methods.values():
-            settings_of(method.settings, self)  # checks them
+            settings_of(method.settings, self)  # checks their ranges
         for weighting in LOSS_WEIGHTINGS.values():
             settings_of(weighting.settings, self)
         check_groups(self)

@@ -247,10 +247,8 @@ def test_details_are_counted_with_the_rows_of_the_global_batch(
     run = new_run({"smart.every_batches": 2, "proximal.weight": 1, "proximal.tasks": "sst"})
     monkeypatch.setattr(mtlib.training.step, "num_workers", lambda: 2)
     parts = [StepBatch(set="sst", rows=np.arange(rows), turn=turn) for turn, rows in enumerate((7, 5, 3))]
-    batches, places = (
-        [shard_of(run.config, run.corpus, part) for part in parts],
-        [batch_place(run, part) for part in parts],
-    )
+    batches = [shard_of(run.config, run.corpus, part) for part in parts]
+    places = [batch_place(run, part) for part in parts]
     assert [len(batch.rows) for batch in batches] == [4, 3, 2]
     rest = [0.0] * (len(all_terms(run.config)) - 4)
     count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, *rest], [1.0, 0.0, 0.0, 1.0, *rest]], 1)
@@ -322,10 +320,8 @@ def test_famo_learns_from_the_losses_before_and_after_a_step(new_run: NewRun) ->
 
 def losses_of_next_step(run: Run) -> Tensor:
     """The losses of the two tasks of `BOTH` with the masks of the step that comes next; (tasks,)."""
-    batches, places = (
-        [shard_of(run.config, run.corpus, part) for part in BOTH],
-        [batch_place(run, part) for part in BOTH],
-    )
+    batches = [shard_of(run.config, run.corpus, part) for part in BOTH]
+    places = [batch_place(run, part) for part in BOTH]
     torch.manual_seed(stream_of(run, "dropout", 0))
     with torch.no_grad():
         _, details = run.objective(batches, places)
