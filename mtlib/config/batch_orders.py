@@ -98,33 +98,14 @@ class UnimaxSettings:
         require(self.max_passes >= 1, "max_passes must be at least 1", self.max_passes)
 
 
-def batch_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """As many rounds as the largest set has batches, without the sets that have no batch left."""
-    return rounds_of(sets.batches)
-
-
-def smallest_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """As many rounds as the smallest set has batches."""
-    return rounds_of([min(sets.batches)] * len(sets.batches))
-
-
-def sampled_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """As many rounds as the second largest set has batches; the largest set is that of the most rows."""
-    return rounds_of(sampled_counts(sets))
-
-
 def sampled_counts(sets: StageSets) -> list[int]:
-    """Returns all batches of each set but the largest, and of the largest as many as of the second largest."""
+    """Returns all batches of each set but the largest, and of the largest as many as of the second largest; the largest
+    set is that of the most rows."""
     largest = int(np.argmax(sets.rows))
     counts = list(sets.batches)
     others = counts[:largest] + counts[largest + 1 :]
     counts[largest] = min(counts[largest], max(others, default=counts[largest]))
     return counts
-
-
-def max_size_cycle(sets: StageSets, _number: int) -> Rounds:
-    """As many rounds of all sets as the largest has batches."""
-    return rounds_of([max(sets.batches)] * len(sets.batches))
 
 
 def rounds_of(counts: Sequence[int]) -> Rounds:
@@ -240,13 +221,13 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
         title="batch round robin",
         description="A batch of each set in turn until each set has been seen once; a set with none left drops out "
         "(TT 3.1).",
-        function=batch_round_robin,
+        function=lambda sets, _number: rounds_of(sets.batches),
         has_rounds=True,
     ),
     "smallest_round_robin": BatchOrder(
         title="smallest round robin",
         description="A batch of each set in turn until the smallest set is exhausted (MP 4.1).",
-        function=smallest_round_robin,
+        function=lambda sets, _number: rounds_of([min(sets.batches)] * len(sets.batches)),
         has_rounds=True,
         has_own_length=True,
     ),
@@ -254,7 +235,7 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
         title="sampled round robin",
         description="A batch of each set in turn until all but the largest have been seen once; the largest gives as "
         "many batches as there are rounds, drawn at random (BB 3.4).",
-        function=sampled_round_robin,
+        function=lambda sets, _number: rounds_of(sampled_counts(sets)),
         has_rounds=True,
         restarts_sets=True,
         has_own_length=True,
@@ -263,7 +244,7 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
         title="max-size cycle",
         description="A batch of each set in turn until the largest set is exhausted; the others start again, "
         "reshuffled (BB 3.4).",
-        function=max_size_cycle,
+        function=lambda sets, _number: rounds_of([max(sets.batches)] * len(sets.batches)),
         has_rounds=True,
     ),
     "sequential": BatchOrder(

@@ -8,7 +8,6 @@ penalty whose weight is 0, an order where a stage has one set only, and so on.
 from collections.abc import Mapping
 from typing import Any
 
-from mtlib.config.network import TaskConfig
 from mtlib.config.schema import fields_of, settings_of, to_dict
 from mtlib.config.trial import TrialConfig, digests_of_used_files, named_entries
 from mtlib.runtime.environment import versions_of
@@ -85,7 +84,8 @@ def length_counts(config: TrialConfig, stage_index: int) -> bool:
     by its rates, order or mean teacher."""
     stage = config.stages[stage_index]
     by_order = len(stage_sets(stage)) > 1 and stage.order_entry.length_counts(stage)
-    by_penalty = any(config.penalty_entry(name).length_counts(group) for name, group in config.active_penalties.items())
+    groups = config.active_penalties.items()
+    by_penalty = any(config.methods.penalties[name].length_counts(group) for name, group in groups)
     return by_order or by_penalty or config.optimizer.schedule != "constant"
 
 
@@ -170,7 +170,7 @@ def pals_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
 
 def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> Tree | None:
     """Returns a penalty's settings if an active task has it; before that, those that have an effect already."""
-    penalty, settings = config.penalty_entry(name), config.penalties[name]
+    penalty, settings = config.methods.penalties[name], config.penalties[name]
     if settings.weight == 0:
         return None
     named, tree = shared(settings.tasks, tasks), to_dict(settings)
@@ -188,18 +188,16 @@ def weighting_settings(config: TrialConfig, sums_tasks: bool) -> str | list[Any]
     return [config.loss_weighting, settings_of(weighting.settings, config)] if sums_tasks else "fixed"
 
 
-def head_settings(settings: TaskConfig) -> Tree:
-    """Returns what decides the weights of a task's head."""
-    names = ("loss", "encoding", "head", *fields_of([settings.head_entry.settings]))
-    return pick(settings, names)
-
-
 def memory_layout(config: TrialConfig) -> Tree:
     """Returns what decides the order of weights in memory: several workers sum gradients bucket by bucket."""
     tasks, digests = config.active_tasks, digests_of_used_files(config, named_entries(config), ())
     return {
         "methods": digests,
-        "tasks": {task: head_settings(config.tasks[task]) for task in tasks},
+        "tasks": {  # what decides the weights of a head
+            task: pick(own, ("loss", "encoding", "head", *fields_of([own.head_entry.settings])))
+            for task, own in config.tasks.items()
+            if task in tasks
+        },
         "pals": to_dict(config.pals) | {"tasks": shared(config.pals.tasks, tasks)} if config.pals.size > 0 else None,
         "relational_tasks": shared(config.relational_tasks, tasks),
         "projection": config.simcse.projection if config.simcse.weight > 0 else None,
