@@ -127,10 +127,8 @@ def room_for(what: str, tensors: Mapping[str, Tensor], root: fs.SubTreeFileSyste
         raise DiskFull(f"{rule}, got {shutil.disk_usage(place).free:,} bytes free in {place} ({why})") from error
 
 
-def why_full(error: BaseException) -> str | None:
+def why_full(error: OSError | SafetensorError) -> str | None:
     """Returns the system's message if an error means that there is no room for a file; None for any other error."""
-    if not isinstance(error, OSError | SafetensorError):
-        return None
     number, text = getattr(error, "errno", None), str(error)  # safetensors has the system's words in its text only
     return next((os.strerror(full) for full in FULL if full == number or os.strerror(full) in text), None)
 

@@ -174,7 +174,10 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
     """
     key, found = f"{folder / TASK_FILE}: {key_of(source)}", list[str]()
     for path in source.paths:
-        found += matching_files(path, folder, key) if is_pattern(path) else [path]
+        matching = find_matching(path, folder) if is_pattern(path) else [path]
+        if not matching:
+            raise ValueError(f"{key} must match a file, got {path}; {describe_folder(folder_of(path, folder))}")
+        found += matching
     check_suffixes(key, found)
     files: dict[tuple[int, int], str] = {}
     for path in found:
@@ -187,15 +190,6 @@ def file_id(path: Path) -> tuple[int, int]:
     """Returns what names of one file have in common, links among them."""
     found = path.stat()
     return found.st_dev, found.st_ino
-
-
-def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
-    """Returns the files that match a pattern, by name;
-    ValueError that lists what there is instead if there are none."""
-    found = find_matching(pattern, folder)
-    if not found:
-        raise ValueError(f"{key} must match a file, got {pattern}; {describe_folder(folder_of(pattern, folder))}")
-    return found
 
 
 def find_matching(path: str, folder: Path) -> list[str]:

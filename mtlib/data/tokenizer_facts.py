@@ -44,17 +44,17 @@ class SpecialTokens:
     pad: tuple[int, int]
     """Token id and segment id of padding."""
 
-    @property
-    def pair_without_separator(self) -> Template:
-        """Two texts with the special tokens and the segment of one, e.g. `[CLS] a b [SEP]`."""
-        before, after = self.single.special
-        return Template(special=(before, (), after), text_segments=self.single.text_segments * 2)
-
     def template(self, encoding: Encoding, num_texts: int) -> Template:
-        """Returns the special tokens around the one text or both texts of an input."""
+        """Returns the special tokens around the one text or both texts of an input.
+
+        With `cross_no_separator` two texts have those of one, and its segment: `[CLS] a b [SEP]`.
+        """
         if num_texts == 1:
             return self.single
-        return self.pair_without_separator if encoding == "cross_no_separator" else self.pair
+        if encoding != "cross_no_separator":
+            return self.pair
+        before, after = self.single.special
+        return Template(special=(before, (), after), text_segments=self.single.text_segments * 2)
 
 
 def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:

@@ -105,6 +105,8 @@ def preview_encoder(name: str) -> EncoderPreview:
 
     Raises ValueError as `load_encoder`; of weights on the hub, only the size is read.
     """
+    from transformers import AutoModel
+
     cache = hub_cache_folder()
     if is_folder(name):
         pretrained = load_from(name, only_local=False)
@@ -112,20 +114,13 @@ def preview_encoder(name: str) -> EncoderPreview:
     with contextlib.suppress(CannotLoad):
         return EncoderPreview(pretrained=load_from(name, only_local=True), place=f"in {cache}")
     size = ask_hub(name)
-    place = f"on the Hugging Face hub, not in {cache}: {size / 1e6:,.1f} MB of weights will be fetched"
-    return EncoderPreview(pretrained=with_random_weights(name), place=place)
-
-
-def with_random_weights(name: str) -> PretrainedEncoder:
-    """Returns an encoder of the hub without its weights; ValueError if it cannot be described."""
-    from transformers import AutoModel
-
     with tempfile.TemporaryDirectory() as folder:
         config, tokenizer = load_description(name, cache_dir=folder)
         content = read_tokenizer_json(name, cache_dir=folder)
     with loading(name), torch.random.fork_rng(devices=[]):
         model = AutoModel.from_config(config, dtype=torch.float32)
-    return describe_model(name, model, tokenizer, content)
+    place = f"on the Hugging Face hub, not in {cache}: {size / 1e6:,.1f} MB of weights will be fetched"
+    return EncoderPreview(pretrained=describe_model(name, model, tokenizer, content), place=place)
 
 
 def load_from(name: str, only_local: bool) -> PretrainedEncoder:
