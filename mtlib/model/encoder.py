@@ -241,13 +241,15 @@ def describe_model(name: str, model: nn.Module, tokenizer: Any, tokenizer_json: 
     with loading(name):
         reads_last = is_read_last(tokenizer)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
+    described = {key: value for key, value in model.config.to_dict().items() if not key.startswith("_")}
+    described.pop("transformers_version", None)
     return PretrainedEncoder(
         name=name,
         config=model.config,
         weights=weights,
         tokenizer=tokenizer,
         tokenizer_json=tokenizer_json,
-        fingerprint=encoder_fingerprint(model.config, weights),
+        fingerprint=digest_of(weights, json.dumps(described, sort_keys=True, default=str)),
         max_length=min(tokenizer.model_max_length, num_positions(model)),
         is_read_last=reads_last,
     )
@@ -317,13 +319,6 @@ def drop_pooler(model: nn.Module) -> None:
     """
     if getattr(model, "pooler", None) is not None:
         model.register_module("pooler", nn.Identity())
-
-
-def encoder_fingerprint(config: Any, weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 over the architecture and every weight."""
-    described = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}
-    described.pop("transformers_version", None)
-    return digest_of(weights, json.dumps(described, sort_keys=True, default=str))
 
 
 def digest_of(weights: Mapping[str, Tensor], described: str = "") -> str:

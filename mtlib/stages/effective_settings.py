@@ -35,7 +35,9 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
     stages, tasks = config.stages[: stage_index + 1], tasks_active_by(config, stage_index)
     random = (stage for stage in stages if stage.order_entry.is_random and len(stage_sets(stage)) > 1)
     drawn = {name for stage in random for name in stage_sets(stage)}
-    extra, has_chosen = {name for stage in stages for name in stage.extra_data}, has_chosen_layers(config, tasks)
+    extra, optimizer = {name for stage in stages for name in stage.extra_data}, config.optimizer
+    has_scales = optimizer.chosen_scale != optimizer.other_scale
+    has_chosen = has_scales and any(config.tasks[task].chosen_layers for task in tasks)
     digests = digests_of_used_files(config, named_entries(config, stages, tasks), tasks)
     penalties = {name: penalty_settings(config, name, tasks) for name in config.penalties}
     own = {name for table, name in config.methods.origins if table == "penalties" and penalties[name] is None}
@@ -87,12 +89,6 @@ def length_counts(config: TrialConfig, stage_index: int) -> bool:
     groups = config.active_penalties.items()
     by_penalty = any(config.methods.penalties[name].length_counts(group) for name, group in groups)
     return by_order or by_penalty or config.optimizer.schedule != "constant"
-
-
-def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
-    """Returns whether some task's chosen layers have a rate of their own."""
-    optimizer = config.optimizer
-    return optimizer.chosen_scale != optimizer.other_scale and any(config.tasks[task].chosen_layers for task in tasks)
 
 
 def pick(group: Any, names: tuple[str, ...]) -> Tree:

@@ -147,7 +147,7 @@ def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) 
     if run.unread is None:
         values = agreed.tolist()
         stop_if_asked(run, values[-1])
-        count_details(run, batches, places, by_batch(values, len(batches)), run.total_step + 1)
+        count_details(run, batches, places, values, run.total_step + 1)
     return agreed
 
 
@@ -162,7 +162,7 @@ def read_late(run: Run, reader: LateReader, batches: list[Batch], places: list[P
 
     def use(values: list[float]) -> None:
         run.is_ending = run.is_ending or values[-1] > 0
-        count_details(run, batches, places, by_batch(values, len(batches)), step)
+        count_details(run, batches, places, values, step)
 
     reader.submit(agreed, use)
     stop_if_asked(run, run.is_ending)
@@ -234,12 +234,6 @@ def sum_details(details: Tensor, is_wanted: bool) -> Tensor:
     return sum_over_workers(torch.cat([details.flatten(), refusal]))
 
 
-def by_batch(values: list[float], num_batches: int) -> list[list[float]]:
-    """Returns the details of each batch, from the values of `sum_details`."""
-    num_terms = (len(values) - 1) // num_batches
-    return [values[number * num_terms : (number + 1) * num_terms] for number in range(num_batches)]
-
-
 def stop_if_unwanted(run: Run) -> None:
     """Raises Interrupted on all workers if the run should not continue on some worker."""
     stop_if_asked(run, float(sum_details(torch.zeros(0, device=run.device), run.is_wanted)))
@@ -251,12 +245,12 @@ def stop_if_asked(run: Run, num_asking: float) -> None:
         raise Interrupted(f"ended after step {run.total_step}")
 
 
-def count_details(run: Run, batches: list[Batch], places: list[Place], details: list[list[float]], step: int) -> None:
+def count_details(run: Run, batches: list[Batch], places: list[Place], values: list[float], step: int) -> None:
     """Adds a step's losses to the epoch's sums.
 
     Args:
         run, batches, places: the trial, and the step's batches with their places.
-        details: for each batch sums over its rows of `all_terms`.
+        values: as `sum_details` gives them: for each batch sums over its rows of `all_terms`.
         step: the step's number over all stages, from 1.
 
     Raises:
@@ -264,6 +258,7 @@ def count_details(run: Run, batches: list[Batch], places: list[Place], details: 
         WrongResult: a penalty is negative that must not be; nothing has been added.
     """
     names = all_terms(run.config)
+    details = [values[first : first + len(names)] for first in range(0, len(batches) * len(names), len(names))]
     for batch, numbers in zip(batches, details, strict=True):
         for name, value in zip(names, numbers, strict=True):
             if not math.isfinite(value):

@@ -251,8 +251,8 @@ def test_details_are_counted_with_the_rows_of_the_global_batch(
     places = [batch_place(run, part) for part in parts]
     assert [len(batch.rows) for batch in batches] == [4, 3, 2]
     rest = [0.0] * (len(all_terms(run.config)) - 4)
-    count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, *rest], [1.0, 0.0, 0.0, 1.0, *rest]], 1)
-    count_details(run, batches[2:], places[2:], [[0.5, 0.5, 7.0, 2.0, *rest]], 2)
+    count_details(run, batches[:2], places[:2], [1.5, 0.25, 7.0, 3.0, *rest, 1.0, 0.0, 0.0, 1.0, *rest], 1)
+    count_details(run, batches[2:], places[2:], [0.5, 0.5, 7.0, 2.0, *rest], 2)
     assert run.sums == {
         "sst": {"loss": (3.0, 15), "smart_penalty": (0.75, 10), "noise_norm": (14.0, 10), "proximal": (6.0, 15)}
     }
