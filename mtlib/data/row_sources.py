@@ -291,7 +291,11 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
         class_names=layout.class_names,
     )
     if is_hub(source):
-        return read_hub_data(resolve_hub_path(source.paths[0], folder), source.own_split, wanted)
+        path = source.paths[0]
+        name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
+        if (folder / name).is_dir():  # the data folder holds it
+            path = f"{HUB_PREFIX}{(folder / name).absolute()}{mark}{configuration}"
+        return read_hub_data(path, source.own_split, wanted)
     rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
@@ -311,13 +315,6 @@ def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
 def is_hub(source: RowSource) -> bool:
     """Returns whether rows come from a Hugging Face data set."""
     return source.paths[0].startswith(HUB_PREFIX)
-
-
-def resolve_hub_path(path: str, folder: Path) -> str:
-    """Returns an `hf://` path, absolute if the data folder holds a folder of that name."""
-    name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
-    local = folder / name
-    return f"{HUB_PREFIX}{local.absolute()}{mark}{configuration}" if local.is_dir() else path
 
 
 def texts_to_draw(

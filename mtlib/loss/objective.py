@@ -62,14 +62,10 @@ class Objective(nn.Module):
             parts = [self.batch_loss(batch, place) for batch, place in zip(batches, places, strict=True)]
         losses, details = (torch.stack(values) for values in zip(*parts, strict=True))
         if self.config.weighting_entry.function is not None and len({batch.task for batch in batches}) > 1:
-            losses = losses * self.step_weights(batches, places, details)
+            row_sums = sum_over_workers(details[:, 0].clone())
+            weights = weights_by_task(self.config, losses_by_task(batches, places, row_sums), self.state)
+            losses = losses * torch.stack([weights[batch.task] for batch in batches])
         return losses.sum() * num_workers(), details
-
-    def step_weights(self, batches: Sequence[Batch], places: Sequence[Place], details: Tensor) -> Tensor:
-        """Returns the weight of each batch in a step of several tasks, (batches,), from the losses on all workers."""
-        row_sums = sum_over_workers(details[:, 0].clone())
-        weights = weights_by_task(self.config, losses_by_task(batches, places, row_sums), self.state)
-        return torch.stack([weights[batch.task] for batch in batches])
 
     def batch_loss(self, batch: Batch, place: Place) -> tuple[Tensor, Tensor]:
         """This shard's part of one batch's weighted loss, and of its details, (terms,)."""
