@@ -489,9 +489,8 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
     require(decay == 1, "optimizer.layer_decay must be 1 where encoder.trained_layers is empty", decay)
 
 
-def config_from_tree(tree: Any, cls: type[TrialConfig]) -> TrialConfig:
+def config_from_tree(tree: Mapping[str, Any], cls: type[TrialConfig]) -> TrialConfig:
     """Returns a configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
-    require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
     tasks, definitions = tree.get("tasks", {}), task_definitions(tree.get("data", {}))
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
     for name, group in tasks.items():

@@ -241,11 +241,12 @@ def describe_model(name: str, model: nn.Module, tokenizer: Any, tokenizer_json: 
     with loading(name):
         reads_last = is_read_last(tokenizer)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
-    described = {key: value for key, value in model.config.to_dict().items() if not key.startswith("_")}
+    config: Any = model.config
+    described = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}
     described.pop("transformers_version", None)
     return PretrainedEncoder(
         name=name,
-        config=model.config,
+        config=config,
         weights=weights,
         tokenizer=tokenizer,
         tokenizer_json=tokenizer_json,

@@ -116,14 +116,9 @@ def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray, device:
     """Positions in `rows` of this worker's batches: rows of similar length together, batches dealt in turn."""
     lengths = table.lengths(config.tasks[table.task].encoding, config.encoder.max_length)[rows]
     order = np.argsort(lengths, kind="stable")
-    starts = batch_starts(lengths[order], config.evaluation.batch_size, batch_tokens(config, device))
+    most_tokens = config.evaluation.batch_tokens or (CPU_BATCH_TOKENS if device.type == "cpu" else None)
+    starts = batch_starts(lengths[order], config.evaluation.batch_size, most_tokens)
     return np.split(order, starts[1:])[worker_rank() :: num_workers()]
-
-
-def batch_tokens(config: TrialConfig, device: torch.device) -> int | None:
-    """Most tokens of a batch; None for any number."""
-    default = CPU_BATCH_TOKENS if device.type == "cpu" else None
-    return config.evaluation.batch_tokens or default
 
 
 def batch_starts(lengths: np.ndarray, most_rows: int, most_tokens: int | None) -> list[int]:
