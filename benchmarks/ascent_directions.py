@@ -41,7 +41,7 @@ from mtlib.stages.sampler import Step, epoch_steps
 from mtlib.tasks import TASKS
 from mtlib.train import prepare_run
 from mtlib.training.run import Run
-from mtlib.training.step import batch_of, batch_place, take_step
+from mtlib.training.step import batch_place, shard_of, take_step
 
 SHARE = 4
 """One of so many rows is among "a quarter of the rows"."""
@@ -116,7 +116,9 @@ def clean_of(run: Run, config: TrialConfig, step: Step) -> CleanPass:
     """The clean pass of a step's only batch, always with the same masks."""
     torch.manual_seed(0)
     (part,) = step
-    return clean_pass(config, run.model, None, batch_of(run, part), batch_place(run, part), keep=True)
+    return clean_pass(
+        config, run.model, None, shard_of(run.config, run.corpus, part), batch_place(run, part), keep=True
+    )
 
 
 def ascent_of(clean: CleanPass, seed: int = MASK_SEED) -> Ascent:

@@ -43,7 +43,7 @@ from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.stages.sampler import StepBatch, epoch_steps
 from mtlib.tasks import TASKS
 from mtlib.training.run import Run, end_epoch
-from mtlib.training.step import batch_of, host_batches, take_step
+from mtlib.training.step import host_batches, shard_of, take_step
 
 Pass = Callable[[int], float]
 """From the number of a round to the seconds of its pass."""
@@ -164,7 +164,10 @@ def trainer_pass(run: Run, options: argparse.Namespace, settings: dict[str, Any]
 def examples(run: Run, task: str) -> list[dict[str, Any]]:
     """The rows of a run as Trainer's collator takes them: word pieces without padding, and labels."""
     table, is_number = run.corpus[task, "train"], run.config.task(task).kind == "regression"
-    batches = (batch_of(run, StepBatch(set=task, rows=np.array([row]), turn=0)) for row in range(table.num_rows))
+    batches = (
+        shard_of(run.config, run.corpus, StepBatch(set=task, rows=np.array([row]), turn=0))
+        for row in range(table.num_rows)
+    )
     return [
         {
             "input_ids": batch.inputs[0].input_ids[0],

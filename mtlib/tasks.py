@@ -132,10 +132,6 @@ class Task:
         """Returns an interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
         return bounds_in_order(map(self.value_of, bounds))
 
-    def contribution(self, score: float) -> float:
-        """Returns what a score contributes to the overall score, 0..1."""
-        return self.metric_entry.overall(score, self.label_range)
-
     @property
     def is_pair(self) -> bool:
         return len(self.text_columns) == 2
@@ -167,10 +163,6 @@ class Task:
     def num_logits(self) -> int:
         """Width of the head's output: one per class or label, one for a binary task, one for regression."""
         return self.kind_entry.num_logits(self.num_classes)
-
-    @property
-    def default_loss(self) -> str:
-        return self.kind_entry.default_loss
 
     def file_name(self, split: str) -> str:
         """Name of the file of `split` (`train`, `dev` or `test`) in the CS224N layout."""
@@ -252,8 +244,9 @@ def overall_score(scores: Mapping[str, float], tasks: Mapping[str, Task]) -> flo
     For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`. `scores` has the score of each task by name, and
     `tasks` their definitions.
     """
-    parts = [tasks[name].weight * tasks[name].contribution(score) for name, score in scores.items()]
-    return sum(parts) / sum(tasks[name].weight for name in scores)
+    own = {name: tasks[name] for name in scores}
+    parts = [task.weight * task.metric_entry.overall(scores[name], task.label_range) for name, task in own.items()]
+    return sum(parts) / sum(task.weight for task in own.values())
 
 
 def overall_slopes(names: Collection[str], tasks: Mapping[str, Task]) -> dict[str, float]:

@@ -180,7 +180,9 @@ def prepare_run(
     state = load_state(states) if states else None
     if state:
         restore(run, state)
-    check_together(run)
+    places = gather_from_workers((run.stage, run.epoch, run.step))
+    if any(place != places[0] for place in places):  # they may not see the same files yet
+        raise RuntimeError(f"workers begin at different places, by rank (stage, epoch, step) {places}")
     if state is None:
         fit_new_heads(run)
     return run
@@ -198,13 +200,6 @@ def resolve_precision(config: TrialConfig, device: torch.device) -> TrialConfig:
         return config.override({"precision": "bf16" if all_have_it else "fp32"})
     except ValueError:  # a setting of the trial needs fp32
         return config.override({"precision": "fp32"})
-
-
-def check_together(run: Run) -> None:
-    """Raises RuntimeError unless all workers start at the same position: they may not see the same files yet."""
-    places = gather_from_workers((run.stage, run.epoch, run.step))
-    if any(place != places[0] for place in places):
-        raise RuntimeError(f"workers begin at different places, by rank (stage, epoch, step) {places}")
 
 
 def origin_of(

@@ -45,9 +45,9 @@ def record_details(
     seen: list[list[float]] = []
     count_details = mtlib.training.step.count_details
 
-    def recording(run: Any, batches: Any, places: Any, details: list[list[float]], step: int) -> None:
-        seen.extend(details)
-        count_details(run, batches, places, details, step)
+    def recording(run: Any, batches: Any, places: Any, values: list[float], step: int) -> None:
+        seen.extend(torch.tensor(values[:-1]).view(len(batches), -1).tolist())
+        count_details(run, batches, places, values, step)
 
     mtlib.training.step.count_details = recording
     try:

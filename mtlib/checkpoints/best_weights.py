@@ -69,11 +69,7 @@ def delete_weights(folder: StateFolder, wanted: Set[int]) -> None:
 
 def read_best(folder: StateFolder) -> dict[str, int]:
     """Best epoch by task and `overall`; FileNotFoundError if there is no such file, ValueError if it is damaged."""
-    try:
-        found = json.loads(read_bytes(folder.root, BEST_FILE))
-        return {str(name): int(epoch) for name, epoch in found.items()}
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"{full_path(folder.root, BEST_FILE)} is truncated or damaged") from error
+    return read_whole_numbers(folder, BEST_FILE)
 
 
 def known_checksums(folder: StateFolder) -> dict[str, int]:
@@ -86,11 +82,16 @@ def known_checksums(folder: StateFolder) -> dict[str, int]:
 
 def read_checksums(folder: StateFolder) -> dict[str, int]:
     """CRC-32 of weights by file; FileNotFoundError if there is no such file, ValueError if it is damaged."""
-    content = read_bytes(folder.root, CHECKSUMS_FILE)
+    return {f"{WEIGHTS_FOLDER}/{name}": value for name, value in read_whole_numbers(folder, CHECKSUMS_FILE).items()}
+
+
+def read_whole_numbers(folder: StateFolder, path: str) -> dict[str, int]:
+    """Returns numbers by name; FileNotFoundError if there is no such file, ValueError if it is damaged."""
+    content = read_bytes(folder.root, path)
     try:
-        return {f"{WEIGHTS_FOLDER}/{name}": int(value) for name, value in json.loads(content).items()}
+        return {str(name): int(value) for name, value in json.loads(content).items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"{full_path(folder.root, CHECKSUMS_FILE)} is truncated or damaged") from error
+        raise ValueError(f"{full_path(folder.root, path)} is truncated or damaged") from error
 
 
 def check_best(folder: StateFolder) -> dict[str, int]:

@@ -23,6 +23,7 @@ class Saver:
         self._thread = ThreadPoolExecutor(1, "saver") if folder.in_background else None
         self._writing: Future[None] | None = None
         self._last = -float("inf")
+        self.keeps_end = folder.keeps_end
         self.needed: frozenset[int] = frozenset()
         """The best epochs by the state from which the trial would resume: their weights stay."""
 
@@ -36,11 +37,6 @@ class Saver:
         finally:
             if self._thread is not None:
                 self._thread.shutdown()
-
-    @property
-    def keeps_end(self) -> bool:
-        """Whether a state is kept after the last epoch too."""
-        return self._folder.keeps_end
 
     def is_due(self, step: int) -> bool:
         """Returns whether a state should be saved after step `step` of an epoch, unless the last one is too new."""

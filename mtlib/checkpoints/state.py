@@ -119,20 +119,14 @@ def room_for(what: str, tensors: Mapping[str, Tensor], root: fs.SubTreeFileSyste
     try:
         yield
     except (OSError, SafetensorError) as error:
-        why, place = why_full(error), local_path(root)
+        number, text = getattr(error, "errno", None), str(error)  # safetensors has the system's words in its text only
+        why = next((os.strerror(full) for full in FULL if full == number or os.strerror(full) in text), None)
+        place = local_path(root)
         if why is None or place is None:
             raise
         need = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         rule = f"the disk must have room for {what}, {need:,} bytes"
         raise DiskFull(f"{rule}, got {shutil.disk_usage(place).free:,} bytes free in {place} ({why})") from error
-
-
-def why_full(error: BaseException) -> str | None:
-    """Returns the system's message if an error means that there is no room for a file; None for any other error."""
-    if not isinstance(error, OSError | SafetensorError):
-        return None
-    number, text = getattr(error, "errno", None), str(error)  # safetensors has the system's words in its text only
-    return next((os.strerror(full) for full in FULL if full == number or os.strerror(full) in text), None)
 
 
 def write_tensors(root: fs.SubTreeFileSystem, path: str, tensors: Mapping[str, Tensor]) -> int:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from mtlib.config.schema import check_types
 from mtlib.runtime.errors import require
 
 Rounds = list[tuple[int, ...]]
@@ -83,7 +82,6 @@ class AnnealedSettings:
     """How far the exponent of `annealed` falls, 0 to 1. Source: Stickland and Murray 2019."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(0 <= self.annealing <= 1, "annealing must be from 0 to 1", self.annealing)
 
 
@@ -97,37 +95,17 @@ class UnimaxSettings:
     third pass dev losses rise (docs/measurements/training_settings.md)."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.max_passes >= 1, "max_passes must be at least 1", self.max_passes)
 
 
-def batch_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """As many rounds as the largest set has batches, without the sets that have no batch left."""
-    return rounds_of(sets.batches)
-
-
-def smallest_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """As many rounds as the smallest set has batches."""
-    return rounds_of([min(sets.batches)] * len(sets.batches))
-
-
-def sampled_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """As many rounds as the second largest set has batches; the largest set is that of the most rows."""
-    return rounds_of(sampled_counts(sets))
-
-
 def sampled_counts(sets: StageSets) -> list[int]:
-    """Returns all batches of each set but the largest, and of the largest as many as of the second largest."""
+    """Returns all batches of each set but the largest, and of the largest as many as of the second largest; the largest
+    set is that of the most rows."""
     largest = int(np.argmax(sets.rows))
     counts = list(sets.batches)
     others = counts[:largest] + counts[largest + 1 :]
     counts[largest] = min(counts[largest], max(others, default=counts[largest]))
     return counts
-
-
-def max_size_cycle(sets: StageSets, _number: int) -> Rounds:
-    """As many rounds of all sets as the largest has batches."""
-    return rounds_of([max(sets.batches)] * len(sets.batches))
 
 
 def rounds_of(counts: Sequence[int]) -> Rounds:
@@ -243,13 +221,13 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
         title="batch round robin",
         description="A batch of each set in turn until each set has been seen once; a set with none left drops out "
         "(TT 3.1).",
-        function=batch_round_robin,
+        function=lambda sets, _number: rounds_of(sets.batches),
         has_rounds=True,
     ),
     "smallest_round_robin": BatchOrder(
         title="smallest round robin",
         description="A batch of each set in turn until the smallest set is exhausted (MP 4.1).",
-        function=smallest_round_robin,
+        function=lambda sets, _number: rounds_of([min(sets.batches)] * len(sets.batches)),
         has_rounds=True,
         has_own_length=True,
     ),
@@ -257,7 +235,7 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
         title="sampled round robin",
         description="A batch of each set in turn until all but the largest have been seen once; the largest gives as "
         "many batches as there are rounds, drawn at random (BB 3.4).",
-        function=sampled_round_robin,
+        function=lambda sets, _number: rounds_of(sampled_counts(sets)),
         has_rounds=True,
         restarts_sets=True,
         has_own_length=True,
@@ -266,7 +244,7 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
         title="max-size cycle",
         description="A batch of each set in turn until the largest set is exhausted; the others start again, "
         "reshuffled (BB 3.4).",
-        function=max_size_cycle,
+        function=lambda sets, _number: rounds_of([max(sets.batches)] * len(sets.batches)),
         has_rounds=True,
     ),
     "sequential": BatchOrder(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from mtlib.config.schema import check_types
 from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import Function
 
@@ -44,7 +43,6 @@ class CagradSettings:
     mean. Source: Liu et al. 2021 use .4 for NYU-v2 and Cityscapes."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.cagrad_c >= 0, "cagrad_c must be at least 0", self.cagrad_c)
 
 
@@ -57,7 +55,6 @@ class FairgradSettings:
     more the task with the least progress counts. Source: Ban and Ji 2024, section 3."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.fairgrad_alpha >= 0, "fairgrad_alpha must be at least 0", self.fairgrad_alpha)
 
 
@@ -70,7 +67,6 @@ class GradvacSettings:
     al. 2021 use .01; torchjd's default is .5."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(0 <= self.gradvac_beta <= 1, "gradvac_beta must be at least 0 and at most 1", self.gradvac_beta)
 
 
@@ -87,7 +83,6 @@ class ExcessMtlSettings:
     all weights of the encoder, not a ratio near 1, decides the first weights: one task then gets all weight."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.excess_mtl_step_size > 0, "excess_mtl_step_size must be above 0", self.excess_mtl_step_size)
         steps = self.excess_mtl_warmup_steps
         require(steps >= 1, "excess_mtl_warmup_steps must be at least 1", steps)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mtlib.config.schema import check_types
 from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import Function
 
@@ -46,7 +45,6 @@ class LinearHeadSettings:
     """Units of a ReLU layer in the linear head, at least 1. None: no such layer. Source: TT table 13."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         units = self.hidden_units
         require(units is None or units >= 1, "hidden_units must be at least 1, or none", units)
 

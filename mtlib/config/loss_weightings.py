@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mtlib.config.schema import check_types
 from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import Function
 
@@ -47,7 +46,6 @@ class FamoSettings:
     authors' code has .00001."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.famo_learning_rate > 0, "famo_learning_rate must be above 0", self.famo_learning_rate)
         require(self.famo_weight_decay >= 0, "famo_weight_decay must be at least 0", self.famo_weight_decay)
 
@@ -60,7 +58,6 @@ class DwaSettings:
     """T, above 0: the larger, the more alike the weights. Source: Liu et al. 2019."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.dwa_temperature > 0, "dwa_temperature must be above 0", self.dwa_temperature)
 
 
@@ -73,7 +70,6 @@ class StchSettings:
     Lin et al. 2024 try .01, .1, .5 and 1."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.stch_mu > 0, "stch_mu must be above 0", self.stch_mu)
 
 

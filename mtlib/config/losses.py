@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mtlib.config.schema import check_types
 from mtlib.kinds import KINDS, Kind
 from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import Function
@@ -60,7 +59,6 @@ class CrossEntropySettings:
     several labels over absent and present. Source: Szegedy et al. 2016, section 7."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         rule = "label_smoothing must be at least 0 and below 1"
         require(0 <= self.label_smoothing < 1, rule, self.label_smoothing)
 
@@ -73,7 +71,6 @@ class FocalLossSettings:
     """gamma, how fast a label that is already probable loses weight, at least 0. Source: Lin et al. 2017 use 2."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.focal_gamma >= 0, "focal_gamma must be at least 0", self.focal_gamma)
 
 
@@ -86,7 +83,6 @@ class OrdinalLogLossSettings:
     try 1, 1.5 and 2; BERT and Beyond does not name one."""
 
     def __post_init__(self) -> None:
-        check_types(self)
         require(self.ordinal_alpha > 0, "ordinal_alpha must be above 0", self.ordinal_alpha)
 
 

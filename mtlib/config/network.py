@@ -197,7 +197,7 @@ class TaskConfig:
         check_types(self)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
         for settings in (method.settings for table in (self.losses, self.heads) for method in table.values()):
-            settings_of(settings, self)  # checks them
+            settings_of(settings, self)  # checks their ranges
         weights = self.class_weights if isinstance(self.class_weights, tuple) else ()
         require(all(weight > 0 for weight in weights), "class_weights must be above 0", list(weights))
         require(self.loss_weight > 0, "loss_weight must be above 0", self.loss_weight)

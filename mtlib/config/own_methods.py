@@ -43,7 +43,10 @@ def extended_classes(trial: Any, methods: Methods) -> dict[Any, Any]:
     groups |= fields_of(entry.settings for entry in own_entries(methods, "gradient_methods"))
     penalties = {name: methods.penalties[name].settings for table, name in methods.origins if table == "penalties"}
     groups |= {name: (cls, field(default_factory=cls)) for name, cls in penalties.items()}
-    whole = extended(trial, trial, methods, groups, methods=methods, task_settings=settings)
+    # It is pickled as `TrialConfig` is: its JSON has the files of methods.
+    whole = extended(
+        trial, trial, methods, groups, methods=methods, task_settings=settings, __reduce__=trial.__reduce__
+    )
     return {TaskConfig: settings, StageConfig: stage, trial: whole}
 
 
@@ -83,20 +86,16 @@ def extended(
         "__module__": base.__module__,
         "__qualname__": base.__qualname__,
         "__hash__": base.__hash__,
-        "__reduce__": lambda own: (rebuild, (base, trial, owner, pickled_form(own, trial))),
+        "__reduce__": lambda own: (
+            rebuild,
+            (base, trial, owner, {f.name: getattr(own, f.name) for f in dataclasses.fields(own)}),
+        ),
         **{name: default for name, (_, default) in further.items() if default is not REQUIRED},
         **class_variables,
     }
     return dataclass(frozen=True, kw_only=True)(type(base.__name__, (base,), names))
 
 
-def pickled_form(own: Any, trial: Any) -> Any:
-    """Returns what pickles an instance of an extended class: a configuration's JSON, the values of another by field."""
-    if isinstance(own, trial):
-        return own.to_json()
-    return {f.name: getattr(own, f.name) for f in dataclasses.fields(own)}
-
-
-def rebuild(base: Any, trial: Any, methods: Methods, form: Any) -> Any:
-    """Returns the instance of an extended class that has this pickled form."""
-    return trial.from_json(form) if base is trial else extended_classes(trial, methods)[base](**form)
+def rebuild(base: Any, trial: Any, methods: Methods, values: Mapping[str, Any]) -> Any:
+    """Returns the instance of an extended class that has been pickled as its values by field."""
+    return extended_classes(trial, methods)[base](**values)

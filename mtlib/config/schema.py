@@ -23,12 +23,6 @@ def hints_of(cls: Any) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
-@functools.cache
-def required_fields(cls: Any) -> tuple[str, ...]:
-    """Returns the fields of a dataclass that have no default."""
-    return tuple(f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING)
-
-
 def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[Class], Class]:
     """Declares further fields of a class, a type and a default by name, before `dataclass` reads it."""
 
@@ -124,9 +118,9 @@ def from_dict(cls: Any, tree: Any, where: str) -> Any:
         if key not in hints:
             require_name(f"{prefix}{key}", [f"{prefix}{name}" for name in hints], "key")
     values = {key: read_value(hints[key], item, f"{prefix}{key}") for key, item in tree.items()}
-    missing = [name for name in required_fields(cls) if name not in values]
-    if missing:
-        raise ValueError(f"{prefix}{missing[0]} is missing")
+    for f in dataclasses.fields(cls):
+        if f.default is f.default_factory is dataclasses.MISSING and f.name not in values:
+            raise ValueError(f"{prefix}{f.name} is missing")
     try:
         return cls(**values)
     except ValueError as error:  # a field of a task or stage does not know whose it is

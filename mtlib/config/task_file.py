@@ -24,7 +24,7 @@ from mtlib.config.schema import check_types, from_dict
 from mtlib.kinds import KINDS, Kind
 from mtlib.runtime.errors import first_line, require, require_name, require_once
 from mtlib.runtime.method_file import MethodFile
-from mtlib.tasks import TASKS, Task, TaskFiles
+from mtlib.tasks import Task, TaskFiles
 
 TASK_FILE = "tasks.toml"
 GLUE_FILE = Path(__file__).with_name("glue.toml")
@@ -150,22 +150,16 @@ class TaskEntry:
         )
 
 
-def find_tasks(folder: Path, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
-    """Returns the tasks that a folder's `tasks.toml` defines; SST, QQP and STS where there is none.
+def read_task_file(path: Path, own_metrics: OwnMetrics = NO_METRICS) -> dict[str, Task]:
+    """Returns the tasks of a `tasks.toml`, in the order of their names.
 
     Args:
-        folder: of the data.
+        path: of the file.
         own_metrics: metrics that tasks may have besides the built-in ones.
 
     Raises:
         ValueError: in one line, with the file: it cannot be read, or a key or value is wrong.
     """
-    path = folder / TASK_FILE
-    return read_task_file(path, own_metrics) if path.is_file() else TASKS
-
-
-def read_task_file(path: Path, own_metrics: OwnMetrics = NO_METRICS) -> dict[str, Task]:
-    """Returns the tasks of a `tasks.toml`, in the order of their names; arguments and errors as of `find_tasks`."""
     tree = read_toml(path)
     try:
         return tasks_of_tree(tree, own_metrics)
@@ -194,16 +188,14 @@ def tasks_of_tree(tree: Mapping[str, Any], own_metrics: OwnMetrics = NO_METRICS)
         require(name not in RESERVED_NAMES, f"the name of a task must not be {' or '.join(RESERVED_NAMES)}", name)
         rule = f"the name of a task must not begin with {RESERVED_PREFIX}, as names of columns in records do"
         require(not name.startswith(RESERVED_PREFIX), rule, name)
-    return {name: task_of_entry(name, entries[name], own_metrics) for name in sorted(entries)}
-
-
-def task_of_entry(name: str, entry: Any, own_metrics: OwnMetrics) -> Task:
-    """Returns the task that the keys of an entry define."""
-    keys: TaskEntry = from_dict(TaskEntry, entry, f"tasks.{name}")
-    try:
-        return keys.task(name, own_metrics)
-    except ValueError as error:  # the task does not know where it is defined
-        raise ValueError(f"tasks.{name}: {error}") from error
+    tasks = {}
+    for name in sorted(entries):
+        entry: TaskEntry = from_dict(TaskEntry, entries[name], f"tasks.{name}")
+        try:
+            tasks[name] = entry.task(name, own_metrics)
+        except ValueError as error:  # the task does not know where it is defined
+            raise ValueError(f"tasks.{name}: {error}") from error
+    return tasks
 
 
 def check_labels(entry: TaskEntry) -> None:

@@ -82,7 +82,7 @@ class StageConfig:
         require(self.epochs >= 1, "epochs must be at least 1", self.epochs)
         require(self.score_every >= 1, "score_every must be at least 1", self.score_every)
         for order in self.batch_orders.values():
-            settings_of(order.settings, self)  # checks them
+            settings_of(order.settings, self)  # checks their ranges
         steps = self.steps_per_epoch
         require(steps is None or steps >= 1, "steps_per_epoch must be at least 1", steps)
         micro = self.micro_batch_size

@@ -21,7 +21,6 @@ from mtlib.config.own_methods import extended_classes
 from mtlib.config.penalties import (
     PENALTIES,
     DistillationConfig,
-    Penalty,
     ProximalConfig,
     SimcseConfig,
     SmartConfig,
@@ -47,7 +46,7 @@ OPEN_GROUPS = ("data.sources",)
 def default_task_config(task: Task, task_settings: type[TaskConfig] = TaskConfig) -> TaskConfig:
     """Returns a task's settings, of this class, with the loss and encoding that fit it."""
     return task_settings(
-        loss=task.default_loss,
+        loss=task.kind_entry.default_loss,
         target_scale="unit" if task.is_regression and task.files is not None else "raw",
         encoding="cross" if task.is_pair else "single",
         scored_train_rows=task.scored_train_rows,
@@ -121,7 +120,7 @@ class TrialConfig:
         require(self.seed >= 0, "seed must be at least 0", self.seed)
         require(self.replicate >= 0, "replicate must be at least 0", self.replicate)
         for method in self.methods.gradient_methods.values():
-            settings_of(method.settings, self)  # checks them
+            settings_of(method.settings, self)  # checks their ranges
         for weighting in LOSS_WEIGHTINGS.values():
             settings_of(weighting.settings, self)
         check_groups(self)
@@ -165,13 +164,9 @@ class TrialConfig:
     def needs_whole_batches(self, stage: StageConfig) -> bool:
         """Returns whether a penalty compares the rows of a batch of a stage,
         or their losses set the weights of a step."""
-        whole = [name for name in self.active_penalties if self.penalty_entry(name).needs_whole_batch]
+        whole = [name for name in self.active_penalties if self.methods.penalties[name].needs_whole_batch]
         is_weighted = stage.sums_tasks and self.weighting_entry.function is not None
         return is_weighted or any(set(self.penalties[name].tasks) & set(stage.tasks) for name in whole)
-
-    def penalty_entry(self, name: str) -> Penalty:
-        """Returns the entry of a penalty."""
-        return self.methods.penalties[name]
 
     @property
     def active_penalties(self) -> dict[str, Any]:
@@ -181,12 +176,12 @@ class TrialConfig:
     @property
     def needs_embeddings(self) -> bool:
         """Whether some penalty moves the embedded text."""
-        return any(self.penalty_entry(name).needs_embeddings for name in self.active_penalties)
+        return any(self.methods.penalties[name].needs_embeddings for name in self.active_penalties)
 
     @property
     def needs_teacher(self) -> bool:
         """Whether some penalty compares the model with a mean teacher."""
-        return any(self.penalty_entry(name).needs_teacher for name in self.active_penalties)
+        return any(self.methods.penalties[name].needs_teacher for name in self.active_penalties)
 
     @property
     def tasks_by_group(self) -> dict[str, tuple[str, ...]]:
@@ -420,7 +415,7 @@ def check_groups(config: TrialConfig) -> None:
     if config.encoder.trained_layers == ():
         check_frozen(config, active)
     for name, group in config.active_penalties.items():
-        config.penalty_entry(name).check(group, config)
+        config.methods.penalties[name].check(group, config)
 
 
 def check_stages(stages: Sequence[StageConfig], sources: Mapping[str, SourceConfig]) -> None:
@@ -494,9 +489,8 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
     require(decay == 1, "optimizer.layer_decay must be 1 where encoder.trained_layers is empty", decay)
 
 
-def config_from_tree(tree: Any, cls: type[TrialConfig]) -> TrialConfig:
+def config_from_tree(tree: Mapping[str, Any], cls: type[TrialConfig]) -> TrialConfig:
     """Returns a configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
-    require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
     tasks, definitions = tree.get("tasks", {}), task_definitions(tree.get("data", {}))
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
     for name, group in tasks.items():

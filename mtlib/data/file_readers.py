@@ -158,7 +158,8 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str) -> Iterator[Ro
     # A carriage return alone ends a line too, as old spreadsheets write.
     lines = itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines)
     first = next(lines)
-    delimiter = find_delimiter(first, delimiters)
+    unquoted = re.sub(r'"[^"]*"', "", first)
+    delimiter = next((mark for mark in delimiters if mark in unquoted), NO_DELIMITER)
     reader, start = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), 1
     try:
         for cells in reader:
@@ -236,13 +237,6 @@ def read_plain_lines(lines: Iterable[str], name: str, num_texts: int) -> Iterato
         rule = f"{name}:{number + 1}: a line must hold two texts with a tab between"
         require(len(texts) == num_texts, rule, len(texts))
         yield f"{name}:{number + 1}", [str(number), *strip_cells(texts)]
-
-
-def find_delimiter(header: str, delimiters: str) -> str:
-    """Returns the first of `delimiters` in the header line outside quoted names;
-    `NO_DELIMITER` if it is a single column."""
-    unquoted = re.sub(r'"[^"]*"', "", header)
-    return next((mark for mark in delimiters if mark in unquoted), NO_DELIMITER)
 
 
 def strip_cells(cells: list[str]) -> list[str]:

@@ -38,7 +38,9 @@ def hold_out_texts(texts: Texts, share: float, strata: np.ndarray | None = None,
     groups = group_rows(columns)
     own = np.zeros(len(groups), dtype=int) if strata is None else np.unique(strata, return_inverse=True)[1]
     sizes = np.bincount(own)
-    room, content = quotas(sizes, share, least), rows_by_stratum(groups, own)
+    room, content = quotas(sizes, share, least), [Counter[int]() for _ in range(groups.max() + 1)]
+    for group, stratum in zip(groups.tolist(), own.tolist(), strict=True):
+        content[group][stratum] += 1
     members = defaultdict[int, list[int]](list)
     for group in ordered_groups(columns, groups):
         for stratum in content[group]:
@@ -89,14 +91,6 @@ def quotas(sizes: np.ndarray, share: float, least: int) -> list[int]:
     found[np.lexsort((found - wanted, sizes < 2))[:missing]] += 1
     drawn: list[int] = np.where(sizes < 2, found, np.maximum(found, least)).tolist()
     return drawn
-
-
-def rows_by_stratum(groups: np.ndarray, strata: np.ndarray) -> list[Counter[int]]:
-    """Returns how many rows of each stratum each group has."""
-    found = [Counter[int]() for _ in range(groups.max() + 1)]
-    for group, stratum in zip(groups.tolist(), strata.tolist(), strict=True):
-        found[group][stratum] += 1
-    return found
 
 
 def share_text(texts: Texts, others: Set[str]) -> np.ndarray:

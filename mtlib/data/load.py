@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mtlib.config.data import HUB_PREFIX, as_number
-from mtlib.config.task_file import NO_METRICS, TASK_FILE, OwnMetrics, find_tasks, read_toml, tasks_of_tree
+from mtlib.config.task_file import NO_METRICS, TASK_FILE, OwnMetrics, read_task_file, read_toml, tasks_of_tree
 from mtlib.config.trial import TrialConfig
 from mtlib.data.file_readers import ClassNames
 from mtlib.data.hub_datasets import split_hub_path
@@ -37,15 +37,15 @@ MAX_PASTED_LABELS = 50
 
 
 def data_tasks(folder: Path | None, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
-    """Does as `find_tasks`, and returns the demonstration's SST, QQP and STS where there is no data folder.
+    """Returns the tasks that a folder's `tasks.toml` defines; SST, QQP and STS where there is no file or no folder.
 
     Raises:
-        ValueError: as `find_tasks`; if a task lacks `labels`, with the line to paste.
+        ValueError: as `read_task_file`; if a task lacks `labels`, with the line to paste.
     """
-    if folder is None:
+    if folder is None or not (folder / TASK_FILE).is_file():
         return TASKS
     try:
-        return find_tasks(folder, own_metrics)
+        return read_task_file(folder / TASK_FILE, own_metrics)
     except ValueError as error:
         raise ValueError("; ".join([str(error), *missing_labels(folder)])) from error
 

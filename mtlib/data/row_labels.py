@@ -102,7 +102,11 @@ class LabelReader:
         wrong = next((at for at, number in enumerate(numbers) if math.isnan(number)), None)
         if wrong is not None:
             raise ValueError(describe_unknown(where, given[wrong], named[wrong], self.task, self.layout))
-        return indicator(numbers, self.task.num_classes) if self.has_several else numbers[0]
+        if not self.has_several:
+            return numbers[0]
+        found = np.zeros(self.task.num_classes, dtype=np.float32)
+        found[[int(number) for number in numbers]] = 1
+        return found
 
 
 def read_teacher(where: str, columns: Sequence[str], cells: Sequence[str]) -> list[float]:
@@ -179,10 +183,3 @@ def split_labels(where: str, cell: str) -> list[str]:
     is_list = isinstance(found, list) and all(isinstance(label, str | int | float) for label in found)
     require(is_list, f"{where}: a list of labels must be JSON", cell[:MAX_QUOTED_VALUE])
     return [str(label).strip() for label in found or []]
-
-
-def indicator(labels: Sequence[float], num_classes: int) -> np.ndarray:
-    """Numbers of labels as 1 for each that is there and 0 for the others, (num_classes,) float32."""
-    found = np.zeros(num_classes, dtype=np.float32)
-    found[[int(label) for label in labels]] = 1
-    return found

@@ -174,7 +174,10 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
     """
     key, found = f"{folder / TASK_FILE}: {key_of(source)}", list[str]()
     for path in source.paths:
-        found += matching_files(path, folder, key) if is_pattern(path) else [path]
+        matching = find_matching(path, folder) if is_pattern(path) else [path]
+        if not matching:
+            raise ValueError(f"{key} must match a file, got {path}; {describe_folder(folder_of(path, folder))}")
+        found += matching
     check_suffixes(key, found)
     files: dict[tuple[int, int], str] = {}
     for path in found:
@@ -187,15 +190,6 @@ def file_id(path: Path) -> tuple[int, int]:
     """Returns what names of one file have in common, links among them."""
     found = path.stat()
     return found.st_dev, found.st_ino
-
-
-def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
-    """Returns the files that match a pattern, by name;
-    ValueError that lists what there is instead if there are none."""
-    found = find_matching(pattern, folder)
-    if not found:
-        raise ValueError(f"{key} must match a file, got {pattern}; {describe_folder(folder_of(pattern, folder))}")
-    return found
 
 
 def find_matching(path: str, folder: Path) -> list[str]:
@@ -297,7 +291,11 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
         class_names=layout.class_names,
     )
     if is_hub(source):
-        return read_hub_data(resolve_hub_path(source.paths[0], folder), source.own_split, wanted)
+        path = source.paths[0]
+        name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
+        if (folder / name).is_dir():  # the data folder holds it
+            path = f"{HUB_PREFIX}{(folder / name).absolute()}{mark}{configuration}"
+        return read_hub_data(path, source.own_split, wanted)
     rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
@@ -317,13 +315,6 @@ def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
 def is_hub(source: RowSource) -> bool:
     """Returns whether rows come from a Hugging Face data set."""
     return source.paths[0].startswith(HUB_PREFIX)
-
-
-def resolve_hub_path(path: str, folder: Path) -> str:
-    """Returns an `hf://` path, absolute if the data folder holds a folder of that name."""
-    name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
-    local = folder / name
-    return f"{HUB_PREFIX}{local.absolute()}{mark}{configuration}" if local.is_dir() else path
 
 
 def texts_to_draw(

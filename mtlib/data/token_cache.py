@@ -90,13 +90,11 @@ class TokenTable:
 
     def input_lengths(self, rows: np.ndarray, encoding: Encoding, max_length: int) -> np.ndarray:
         """(inputs, rows) tokens of each input, special tokens included, cut to `max_length`; padding does not count."""
-        return np.stack([self.lengths_of(rows, sides, encoding, max_length) for sides in SIDES[encoding]])
-
-    def lengths_of(self, rows: np.ndarray, sides: tuple[int, ...], encoding: Encoding, max_length: int) -> np.ndarray:
-        """(rows,) tokens of the input with the texts `sides`."""
-        num_special = self.special.template(encoding, len(sides)).num_special
-        lengths: np.ndarray = self.kept_pieces(rows, sides, max_length - num_special).sum(axis=0) + num_special
-        return lengths
+        lengths = []
+        for sides in SIDES[encoding]:
+            num_special = self.special.template(encoding, len(sides)).num_special
+            lengths.append(self.kept_pieces(rows, sides, max_length - num_special).sum(axis=0) + num_special)
+        return np.stack(lengths)
 
     def kept_pieces(self, rows: np.ndarray, sides: tuple[int, ...], budget: int) -> np.ndarray:
         """Number of word pieces of each text after truncation to `budget` per input: (sides, rows) int64."""

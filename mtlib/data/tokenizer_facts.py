@@ -44,17 +44,17 @@ class SpecialTokens:
     pad: tuple[int, int]
     """Token id and segment id of padding."""
 
-    @property
-    def pair_without_separator(self) -> Template:
-        """Two texts with the special tokens and the segment of one, e.g. `[CLS] a b [SEP]`."""
-        before, after = self.single.special
-        return Template(special=(before, (), after), text_segments=self.single.text_segments * 2)
-
     def template(self, encoding: Encoding, num_texts: int) -> Template:
-        """Returns the special tokens around the one text or both texts of an input."""
+        """Returns the special tokens around the one text or both texts of an input.
+
+        With `cross_no_separator` two texts have those of one, and its segment: `[CLS] a b [SEP]`.
+        """
         if num_texts == 1:
             return self.single
-        return self.pair_without_separator if encoding == "cross_no_separator" else self.pair
+        if encoding != "cross_no_separator":
+            return self.pair
+        before, after = self.single.special
+        return Template(special=(before, (), after), text_segments=self.single.text_segments * 2)
 
 
 def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
@@ -66,18 +66,13 @@ def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
     kind = type(tokenizer).__name__
     if tokenizer.pad_token_id is None:
         raise ValueError(f"an encoder's tokenizer must have a padding token, got a {kind} without")
-    if not word_pieces(tokenizer, "a") or not word_pieces(tokenizer, "b"):
+    if not all(word_pieces_of_texts(tokenizer, ["a", "b"])):
         raise ValueError(f"an encoder's tokenizer must cut texts into word pieces, got a {kind} that finds none")
     return SpecialTokens(
         single=find_template(tokenizer, "a"),
         pair=find_template(tokenizer, "a", "b"),
         pad=(tokenizer.pad_token_id, tokenizer.pad_token_type_id),
     )
-
-
-def word_pieces(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
-    """Ids of a text's word pieces, without special tokens."""
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def word_pieces_of_texts(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> list[list[int]]:
@@ -166,7 +161,7 @@ def find_template(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> Template
             special[-1].append(tokens[position])
             position += 1
         text_segments.append(tokens[position][1])
-        position += len(word_pieces(tokenizer, text))
+        position += len(word_pieces_of_texts(tokenizer, [text])[0])
         special.append([])
     special[-1] = tokens[position:]
     return Template(special=tuple(tuple(part) for part in special), text_segments=tuple(text_segments))

@@ -40,18 +40,16 @@ MAX_ROUNDS = 25
 
 def demo_overrides(config: TrialConfig) -> dict[str, object]:
     """Overrides of a configuration for the demonstration, by dotted key; they shorten its stages too."""
-    overrides = {key: value for key, value in DEMO_SETTINGS.items() if task_in(key) in (None, *config.tasks)}
+    overrides = {
+        key: value
+        for key, value in DEMO_SETTINGS.items()
+        if not key.startswith("tasks.") or key.split(".")[1] in config.tasks
+    }
     for index, (stage, short) in enumerate(zip(config.stages, demo_stages(config.stages), strict=True)):
         for name in ("epochs", "steps_per_epoch"):
             if getattr(short, name) != getattr(stage, name):
                 overrides[f"stages.{index}.{name}"] = getattr(short, name)
     return overrides
-
-
-def task_in(key: str) -> str | None:
-    """Returns the task that a dotted key is about; None for a key of the whole configuration."""
-    group, _, rest = key.partition(".")
-    return rest.split(".")[0] if group == "tasks" else None
 
 
 def demo_stages(stages: Sequence[StageConfig]) -> tuple[StageConfig, ...]:

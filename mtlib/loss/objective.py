@@ -62,14 +62,10 @@ class Objective(nn.Module):
             parts = [self.batch_loss(batch, place) for batch, place in zip(batches, places, strict=True)]
         losses, details = (torch.stack(values) for values in zip(*parts, strict=True))
         if self.config.weighting_entry.function is not None and len({batch.task for batch in batches}) > 1:
-            losses = losses * self.step_weights(batches, places, details)
+            row_sums = sum_over_workers(details[:, 0].clone())
+            weights = weights_by_task(self.config, losses_by_task(batches, places, row_sums), self.state)
+            losses = losses * torch.stack([weights[batch.task] for batch in batches])
         return losses.sum() * num_workers(), details
-
-    def step_weights(self, batches: Sequence[Batch], places: Sequence[Place], details: Tensor) -> Tensor:
-        """Returns the weight of each batch in a step of several tasks, (batches,), from the losses on all workers."""
-        row_sums = sum_over_workers(details[:, 0].clone())
-        weights = weights_by_task(self.config, losses_by_task(batches, places, row_sums), self.state)
-        return torch.stack([weights[batch.task] for batch in batches])
 
     def batch_loss(self, batch: Batch, place: Place) -> tuple[Tensor, Tensor]:
         """This shard's part of one batch's weighted loss, and of its details, (terms,)."""
@@ -82,14 +78,14 @@ class Objective(nn.Module):
             settings = getattr(self.config, name)
             is_sum = getattr(settings, "reduction", "mean") == "sum"
             factor = settings.weight * (place.full_size if is_sum else 1)  # that of the loss is 1
-            total = total + factor * sums[self.config.penalty_entry(name).terms[0]]
+            total = total + factor * sums[self.config.methods.penalties[name].terms[0]]
         details = [sums[name].detach() if name in sums else total.new_zeros(()) for name in self.all_terms]
         return self.weighted(batch, total, counts) / place.full_size, torch.stack(details)
 
     def terms(self, batch: Batch, place: Place) -> dict[str, Tensor]:
         """Returns every term that the batch carries, (rows,) each."""
         carried = penalties_of(self.config, batch.task, place.turn)
-        keep = any(self.config.penalty_entry(name).needs_embeddings for name in carried)
+        keep = any(self.config.methods.penalties[name].needs_embeddings for name in carried)
         clean = clean_pass(self.config, self.model, self.teacher, batch, place, keep)
         labels = self.model.to_unit(batch.task, batch.labels)
         settings = self.config.tasks[batch.task]
@@ -97,7 +93,7 @@ class Objective(nn.Module):
         loss = loss_per_example if batch.teacher is None else losses_of_known
         values = {"loss": loss(settings, clean.kind, clean.output.logits, labels, weights, counts)}
         for name in carried:
-            penalty = self.config.penalty_entry(name)
+            penalty = self.config.methods.penalties[name]
             found = load_function(penalty.function)(clean, getattr(self.config, name))
             check_term_shapes(penalty, found, num_rows=len(values["loss"]))
             values |= dict(zip(penalty.terms, found, strict=True))
@@ -152,7 +148,8 @@ def all_terms(config: TrialConfig) -> tuple[str, ...]:
 
 def terms_of(config: TrialConfig, task: str, turn: int) -> tuple[str, ...]:
     """Returns the terms that the batch number `turn` of a task in an epoch carries."""
-    return ("loss", *(term for name in penalties_of(config, task, turn) for term in config.penalty_entry(name).terms))
+    penalties = config.methods.penalties
+    return ("loss", *(term for name in penalties_of(config, task, turn) for term in penalties[name].terms))
 
 
 def learned_weight(config: TrialConfig, task: str, log_variance: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtlib.config.penalties import SimcseConfig
-from mtlib.data.batches import Batch, index_on
+from mtlib.data.batches import index_on
 from mtlib.loss.clean_pass import CleanPass, autocast
 from mtlib.model.dropout import hidden_dropout_set_to
 from mtlib.runtime.workers import gather_with_gradient, num_workers
@@ -19,7 +19,10 @@ def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
     one view is the clean pass unless configured."""
     model = clean.model
     assert model.projection is not None, "the contrastive term comes with a projection"
-    batch, vectors = texts_alone(clean)
+    # Beside its own texts, encoded alone too, a pair would be a negative of them.
+    first_text = 1 if clean.config.tasks[clean.batch.task].encoding == "cross_and_bi" else 0
+    batch = replace(clean.batch, inputs=clean.batch.inputs[first_text:])
+    vectors = clean.output.vectors[:, first_text:]  # (rows, texts, hidden)
     with autocast(clean.config, batch.labels.device), hidden_dropout_set_to(model.encoder, settings.dropout):
         first = vectors if settings.dropout is None else model.encode_texts(batch)[0]
         views = [model.projection(view) for view in (first, model.encode_texts(batch)[0])]
@@ -31,16 +34,6 @@ def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
         is_empty=batch.is_empty,
     )
     return (loss,)
-
-
-def texts_alone(clean: CleanPass) -> tuple[Batch, Tensor]:
-    """Returns the batch and its clean pass's vectors, (rows, texts, hidden),
-    without a pair whose texts are encoded alone too.
-
-    Beside its own texts, a pair would be a negative of them.
-    """
-    first = 1 if clean.config.tasks[clean.batch.task].encoding == "cross_and_bi" else 0
-    return replace(clean.batch, inputs=clean.batch.inputs[first:]), clean.output.vectors[:, first:]
 
 
 def contrastive_loss(

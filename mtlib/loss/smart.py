@@ -75,24 +75,19 @@ def perturbed_pass(clean: CleanPass, settings: SmartConfig, in_fp32: bool = Fals
 
 
 def climbed_pass(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Perturbed]:
-    """Returns the clean logits and the perturbed pass whose divergence the ascent climbs."""
-    if settings.mode == "random" or not is_rounded_away(clean, settings):
+    """Returns the clean logits and the perturbed pass whose divergence the ascent climbs.
+
+    In fp32 where the divergence is below bfloat16's rounding errors: where both passes have the same dropout masks, or
+    none, a noise of 1e-5 moves the logits by some 1e-5. With masks of their own they differ anyway, and the gradient's
+    direction is that of fp32 (cosine .99 and more).
+    """
+    dropouts = (module for module in clean.model.modules() if isinstance(module, nn.Dropout))
+    has_same_masks = settings.masks == "shared" or not any(module.p > 0 for module in dropouts)
+    if settings.mode == "random" or clean.config.precision == "fp32" or not has_same_masks:
         return clean.output.logits, perturbed_pass(clean, settings)
     in_fp32 = perturbed_pass(clean, settings, in_fp32=True)
     with torch.no_grad():
         return in_fp32([torch.zeros_like(text) for text in clean.output.embeddings]), in_fp32
-
-
-def is_rounded_away(clean: CleanPass, settings: SmartConfig) -> bool:
-    """Returns whether the divergence that the ascent climbs is below bfloat16's rounding errors.
-
-    It is where both passes have the same dropout masks, or none: a noise of 1e-5 then moves the logits by some 1e-5.
-    With masks of their own they differ anyway, and the gradient's direction is that of fp32 (cosine .99 and more).
-    """
-    if clean.config.precision == "fp32":
-        return False
-    dropouts = (module for module in clean.model.modules() if isinstance(module, nn.Dropout))
-    return settings.masks == "shared" or not any(module.p > 0 for module in dropouts)
 
 
 def first_noise(batch: Batch, embeddings: Sequence[Tensor], seed: int) -> list[Tensor]:
@@ -139,24 +134,12 @@ def smoothness(
         noise = [unit_norm(part, config.epsilon) for part in noise]
     else:
         for _ in range(config.num_steps):
-            noise = ascend(config, kind, held, noise, keep, moved)
+            gradients = ascent_gradients(kind, held, noise, moved)
+            parts = zip(noise, gradients, keep, strict=True)
+            noise = [step_noise(config, part, gradient * mask) for part, gradient, mask in parts]
     penalty = symmetric_divergence(kind, perturbed(noise), clean_logits)
     norms = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise])
     return penalty, norms.amax(dim=0)
-
-
-def ascend(
-    config: SmartConfig,
-    kind: Kind,
-    clean_logits: Tensor,
-    noise: Sequence[Tensor],
-    keep: Sequence[Tensor],
-    perturbed: Perturbed,
-) -> list[Tensor]:
-    """Returns one step of the noise towards a larger divergence; the same shapes as `noise`."""
-    gradients = ascent_gradients(kind, clean_logits, noise, perturbed)
-    parts = zip(noise, gradients, keep, strict=True)
-    return [step_noise(config, part, gradient * mask) for part, gradient, mask in parts]
 
 
 def ascent_gradients(

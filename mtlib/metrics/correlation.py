@@ -33,23 +33,24 @@ def ranks(numbers: npt.NDArray[np.floating]) -> Floats:
     return np.asarray(load_function("scipy.stats:rankdata")(numbers, axis=-1), dtype=np.float64)
 
 
-def weighted_pearson(counts: Floats, values: Floats, labels: Floats) -> Floats:
-    """Pearson's correlation of predictions and labels under counts.
+def counted_pearson(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
+    """Pearson's correlations of predictions and labels under counts.
 
     With weights w, the moments are means over w: r = (E[xy] - E[x] E[y]) / sqrt(var x var y).
 
     Args:
-        counts: (resamples, rows), at least 0.
-        values: predictions x, (trials, rows).
+        values: predictions x, (models, rows).
         labels: y, (rows,).
+        counts: (resamples, rows), at least 0; None: each row counts once.
 
     Returns:
-        (trials, resamples), in -1..1; 0 where x or y is constant under the counts.
+        (models, resamples), in -1..1; 0 where x or y is constant under the counts.
     """
+    counts = np.ones((1, len(labels))) if counts is None else counts
     weights = counts / counts.sum(axis=1, keepdims=True)  # (resamples, rows)
     x = values - values.mean(axis=1, keepdims=True)  # centred, so that the variance does not cancel
     y = labels - labels.mean()
-    mean_x, mean_y = weights @ x.T, (weights @ y)[:, None]  # (resamples, trials), (resamples, 1)
+    mean_x, mean_y = weights @ x.T, (weights @ y)[:, None]  # (resamples, models), (resamples, 1)
     scale = np.sqrt(variance(weights @ (x * x).T, mean_x) * variance((weights @ (y * y))[:, None], mean_y))
     covariance = weights @ (x * y).T - mean_x * mean_y
     correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
@@ -60,11 +61,6 @@ def variance(mean_square: Floats, mean: Floats) -> Floats:
     """E[x^2] - E[x]^2; 0 where the rest is rounding."""
     difference = mean_square - mean * mean
     return np.where(difference > CONSTANT_SHARE * mean_square, difference, 0.0)
-
-
-def counted_pearson(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
-    """Pearson's correlations under counts, (models, resamples)."""
-    return weighted_pearson(np.ones((1, values.shape[1])) if counts is None else counts, values, labels)
 
 
 def pearson_influence(values: Floats, labels: Floats) -> Floats:
@@ -90,7 +86,7 @@ def standardise(values: Floats) -> Floats:
 def counted_spearman(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
     """Spearman's correlations under counts, (models, resamples); ranks are those of the resample."""
     if counts is None:
-        return weighted_pearson(np.ones((1, len(labels))), ranks(values), ranks(labels))
+        return counted_pearson(ranks(values), ranks(labels), None)
     weights = counts / counts.sum(axis=1, keepdims=True)
     y = middle_shares(labels, weights) - 0.5  # the mean of middle shares is 1/2
     found = [rank_correlation(weights, middle_shares(own, weights) - 0.5, y) for own in values]

@@ -28,10 +28,18 @@ def hidden_dropout_set_to(module: nn.Module, probability: float | None) -> Itera
 
     Args:
         module: such as an encoder. Every `nn.Dropout` in it changes except those of attention weights: in BERT that of
-            the embeddings, and those after attention and feed-forward of every layer. Functional dropout is unchanged.
+            the embeddings, and those after attention and feed-forward of every layer. The exceptions are children of
+            modules whose class is a `...SelfAttention` (BERT, RoBERTa, ELECTRA, DistilBERT, MPNet, DeBERTa), or those
+            named in `ATTENTION_DROPOUT_NAMES` (ALBERT). Functional dropout is unchanged.
         probability: 0 <= p < 1; None changes nothing.
     """
-    own = {dropout: dropout.p for dropout in hidden_dropouts(module)}
+    own = {
+        child: child.p
+        for parent in module.modules()
+        if "SelfAttention" not in type(parent).__name__
+        for name, child in parent.named_children()
+        if isinstance(child, nn.Dropout) and name not in ATTENTION_DROPOUT_NAMES
+    }
     try:
         for dropout, before in own.items():
             dropout.p = before if probability is None else probability
@@ -39,19 +47,3 @@ def hidden_dropout_set_to(module: nn.Module, probability: float | None) -> Itera
     finally:
         for dropout, before in own.items():
             dropout.p = before
-
-
-def hidden_dropouts(module: nn.Module) -> list[nn.Dropout]:
-    """Returns every `nn.Dropout` inside a module, each once, except those of attention weights.
-
-    The exceptions are children of modules whose class is a `...SelfAttention` (BERT, RoBERTa, ELECTRA, DistilBERT,
-    MPNet, DeBERTa), or those named in `ATTENTION_DROPOUT_NAMES` (ALBERT).
-    """
-    found = {
-        child: None
-        for parent in module.modules()
-        if "SelfAttention" not in type(parent).__name__
-        for name, child in parent.named_children()
-        if isinstance(child, nn.Dropout) and name not in ATTENTION_DROPOUT_NAMES
-    }
-    return list(found)

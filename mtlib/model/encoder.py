@@ -105,6 +105,8 @@ def preview_encoder(name: str) -> EncoderPreview:
 
     Raises ValueError as `load_encoder`; of weights on the hub, only the size is read.
     """
+    from transformers import AutoModel
+
     cache = hub_cache_folder()
     if is_folder(name):
         pretrained = load_from(name, only_local=False)
@@ -112,20 +114,13 @@ def preview_encoder(name: str) -> EncoderPreview:
     with contextlib.suppress(CannotLoad):
         return EncoderPreview(pretrained=load_from(name, only_local=True), place=f"in {cache}")
     size = ask_hub(name)
-    place = f"on the Hugging Face hub, not in {cache}: {size / 1e6:,.1f} MB of weights will be fetched"
-    return EncoderPreview(pretrained=with_random_weights(name), place=place)
-
-
-def with_random_weights(name: str) -> PretrainedEncoder:
-    """Returns an encoder of the hub without its weights; ValueError if it cannot be described."""
-    from transformers import AutoModel
-
     with tempfile.TemporaryDirectory() as folder:
         config, tokenizer = load_description(name, cache_dir=folder)
         content = read_tokenizer_json(name, cache_dir=folder)
     with loading(name), torch.random.fork_rng(devices=[]):
         model = AutoModel.from_config(config, dtype=torch.float32)
-    return describe_model(name, model, tokenizer, content)
+    place = f"on the Hugging Face hub, not in {cache}: {size / 1e6:,.1f} MB of weights will be fetched"
+    return EncoderPreview(pretrained=describe_model(name, model, tokenizer, content), place=place)
 
 
 def load_from(name: str, only_local: bool) -> PretrainedEncoder:
@@ -246,13 +241,16 @@ def describe_model(name: str, model: nn.Module, tokenizer: Any, tokenizer_json: 
     with loading(name):
         reads_last = is_read_last(tokenizer)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
+    config: Any = model.config
+    described = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}
+    described.pop("transformers_version", None)
     return PretrainedEncoder(
         name=name,
-        config=model.config,
+        config=config,
         weights=weights,
         tokenizer=tokenizer,
         tokenizer_json=tokenizer_json,
-        fingerprint=encoder_fingerprint(model.config, weights),
+        fingerprint=digest_of(weights, json.dumps(described, sort_keys=True, default=str)),
         max_length=min(tokenizer.model_max_length, num_positions(model)),
         is_read_last=reads_last,
     )
@@ -322,13 +320,6 @@ def drop_pooler(model: nn.Module) -> None:
     """
     if getattr(model, "pooler", None) is not None:
         model.register_module("pooler", nn.Identity())
-
-
-def encoder_fingerprint(config: Any, weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 over the architecture and every weight."""
-    described = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}
-    described.pop("transformers_version", None)
-    return digest_of(weights, json.dumps(described, sort_keys=True, default=str))
 
 
 def digest_of(weights: Mapping[str, Tensor], described: str = "") -> str:

@@ -38,17 +38,13 @@ EMBEDDINGS = -1
 """Layer number of parameters before layer 0."""
 
 
-def encoder_layers(encoder: nn.Module, what: str) -> nn.ModuleList:
-    """Returns the transformer layers of an encoder, first to last, for the feature `what`: "PALs", "layer rates".
+def find_layers(encoder: nn.Module, what: str) -> tuple[str, nn.ModuleList]:
+    """Returns the path and the modules of an encoder's transformer layers, first to last, for the feature `what`:
+    "PALs", "layer rates".
 
     Raises:
         ValueError: the architecture has no known list of layers.
     """
-    return find_layers(encoder, what)[1]
-
-
-def find_layers(encoder: nn.Module, what: str) -> tuple[str, nn.ModuleList]:
-    """Path and modules of an encoder's layers; raises as `encoder_layers`."""
     for path in LAYER_LISTS:
         layers = module_at(encoder, path)
         if isinstance(layers, nn.ModuleList) and len(layers) > 0:
@@ -115,7 +111,7 @@ def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
         ValueError: the architecture has no known norms of these sums, or their width is not that of hidden states.
     """
     norms, config = [], module_at(encoder, "config")
-    for layer in encoder_layers(encoder, "PALs"):
+    for layer in find_layers(encoder, "PALs")[1]:
         norm = next(filter(None, (module_at(layer, path) for path in NORMS[placement])), None)
         if norm is None or norm.weight.numel() != config.hidden_size:
             rule = (
@@ -137,7 +133,7 @@ def check_fits(config: TrialConfig, encoder: nn.Module) -> None:
     named |= {f"tasks.{task}.chosen_layers": config.tasks[task].chosen_layers for task in config.active_tasks}
     for name, layers in named.items():
         for layer in layers:
-            last = len(encoder_layers(encoder, name)) - 1
+            last = len(find_layers(encoder, name)[1]) - 1
             require(layer <= last, f"{name} must be layers of the encoder, 0 to {last}", layer)
     if has_layer_rates(config.optimizer):
         layer_of(encoder, "layer rates")

@@ -16,7 +16,7 @@ from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_laye
 from mtlib.model.encoder_inputs import encoder_arguments
 from mtlib.model.heads import compare_texts, make_head, make_projection, make_relational
 from mtlib.model.label_scale import LabelScale
-from mtlib.model.layers import check_fits, encoder_layers, freeze
+from mtlib.model.layers import check_fits, find_layers, freeze
 from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals
 from mtlib.model.task_parts import TaskParts
 
@@ -62,7 +62,7 @@ class MultiTaskModel(nn.Module):
         self.heads = TaskParts({task: make_head(config, task, size) for task in tasks})
         self.giving_labels = frozenset(task for task in tasks if config.tasks[task].head_entry.gives_labels)
         with_pals = [task for task in tasks if config.pals.size > 0 and task in config.pals.tasks]
-        depth = len(encoder_layers(self.encoder, "PALs")) if with_pals else 0
+        depth = len(find_layers(self.encoder, "PALs")[1]) if with_pals else 0
         self.pals = TaskParts({task: make_pals(config, task, size, depth) for task in with_pals})
         self.relational = make_relational(config, size)
         self.relational_tasks = config.relational_tasks
@@ -140,7 +140,7 @@ class MultiTaskModel(nn.Module):
         """
         texts = (inputs.input_ids, inputs.attention_mask, inputs.token_type_ids)
         arguments = encoder_arguments(self.encoder.config, *texts)
-        pals = self.pals_of(task)
+        pals: Pals | LowRank | None = self.pals[task] if task in self.pals else None  # noqa: SIM401 - it has no get
         if self.has_bert_layers:
             mask, only_first = arguments.pop("attention_mask"), self.pooling[task] == "cls" and not self.is_read_last
             embedded: Tensor = embedding_layer(self.encoder)(**arguments) if entering is None else self.enter(entering)
@@ -153,11 +153,6 @@ class MultiTaskModel(nn.Module):
         for: with the random state of a pass before, the layers' masks are that pass's."""
         self.encoder.get_submodule("embeddings.dropout")(embedded.detach())
         return embedded
-
-    def pals_of(self, task: str) -> Pals | LowRank | None:
-        """Returns the task's modules beside the layers; None for a task without."""
-        found: Pals | LowRank | None = self.pals[task] if task in self.pals else None  # noqa: SIM401 - it has no get
-        return found
 
     def encode_by_hooks(self, arguments: dict[str, Tensor], entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
         """As `encode`, by the encoder's own code."""

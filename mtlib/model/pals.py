@@ -10,7 +10,7 @@ from torch.utils.hooks import RemovableHandle
 
 from mtlib.config.trial import TrialConfig
 from mtlib.model.heads import new_linear, new_stream
-from mtlib.model.layers import encoder_layers, norms_of
+from mtlib.model.layers import find_layers, norms_of
 from mtlib.runtime.errors import require
 
 
@@ -112,7 +112,7 @@ def beside_layers(pals: Pals | LowRank, encoder: nn.Module, attention_mask: Tens
 
     Source: My PAL BERT 4.1 (`attention`); Stickland and Murray 2019 (`layer`).
     """
-    layers, norms = encoder_layers(encoder, "PALs"), norms_of(encoder, pals.placement)
+    (_, layers), norms = find_layers(encoder, "PALs"), norms_of(encoder, pals.placement)
     is_text = attention_mask.bool()
     handles: list[RemovableHandle] = []
     try:

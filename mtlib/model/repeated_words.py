@@ -8,7 +8,7 @@ import pyarrow as pa
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.data.token_cache import TokenTable
-from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces
+from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces_of_texts
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import Task
 
@@ -17,7 +17,7 @@ def table_of_texts(task: Task, pretrained: PretrainedEncoder, lengths: Sequence[
     """Texts of one repeated word, with labels 0 and 1 in turn:
     rows of the given numbers of word pieces, in each text column."""
     special = find_special_tokens(pretrained.tokenizer)  # refuses a tokenizer that finds no word piece
-    word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(task.text_columns)
+    word, num_texts = word_pieces_of_texts(pretrained.tokenizer, ["a"])[0][0], len(task.text_columns)
     labels = (np.arange(len(lengths)) % 2).astype(np.float32)
     has_several = task.kind_entry.has_several_labels
     return TokenTable(

@@ -3,7 +3,6 @@
 import importlib
 import sys
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from mtlib.runtime.method_file import MODULE_PREFIX
@@ -14,15 +13,11 @@ Function = str | Callable[..., Any]
 
 def load_function(function: Function) -> Callable[..., Any]:
     """Returns the function; its module is imported at the first call."""
-    return imported(function) if isinstance(function, str) else function
-
-
-@cache
-def imported(place: str) -> Callable[..., Any]:
-    """Returns the function at `module:function`."""
-    module, _, name = place.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return function
+    if not isinstance(function, str):
+        return function
+    module, _, name = function.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
 
 
 def name_of(function: Function) -> str:

@@ -23,15 +23,9 @@ def naming_lines(path: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        line = line_in(error, path)
-        place = path if line is None else f"{path}, line {line}"
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        place = f"{path}, line {lines[-1]}" if lines else path
         raise ValueError(f"{place}: {typed_line(error)}") from error
-
-
-def line_in(error: BaseException, path: str) -> int | None:
-    """Returns the last line of a file that an error passed through; None if it passed through none."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    return lines[-1] if lines else None
 
 
 def compile_source(source: str | bytes, path: str) -> types.CodeType:

@@ -204,15 +204,11 @@ def write_bytes(root: fs.SubTreeFileSystem, path: str, content: bytes) -> None:
                 stream.write(content)
 
         retry(send)
-        return
-
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(content)
-
-    write_local(root, path, write)
+    else:
+        write_local(root, path, lambda temporary: temporary.write_bytes(content))
 
 
-def write_local(root: fs.SubTreeFileSystem, path: str, write: Callable[[Path], None]) -> None:
+def write_local(root: fs.SubTreeFileSystem, path: str, write: Callable[[Path], object]) -> None:
     """Lets `write` write a temporary file on a disk, and renames it."""
     target = Path(root.base_path) / path
     target.parent.mkdir(parents=True, exist_ok=True)

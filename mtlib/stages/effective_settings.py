@@ -8,7 +8,6 @@ penalty whose weight is 0, an order where a stage has one set only, and so on.
 from collections.abc import Mapping
 from typing import Any
 
-from mtlib.config.network import TaskConfig
 from mtlib.config.schema import fields_of, settings_of, to_dict
 from mtlib.config.trial import TrialConfig, digests_of_used_files, named_entries
 from mtlib.runtime.environment import versions_of
@@ -36,7 +35,9 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
     stages, tasks = config.stages[: stage_index + 1], tasks_active_by(config, stage_index)
     random = (stage for stage in stages if stage.order_entry.is_random and len(stage_sets(stage)) > 1)
     drawn = {name for stage in random for name in stage_sets(stage)}
-    extra, has_chosen = {name for stage in stages for name in stage.extra_data}, has_chosen_layers(config, tasks)
+    extra, optimizer = {name for stage in stages for name in stage.extra_data}, config.optimizer
+    has_scales = optimizer.chosen_scale != optimizer.other_scale
+    has_chosen = has_scales and any(config.tasks[task].chosen_layers for task in tasks)
     digests = digests_of_used_files(config, named_entries(config, stages, tasks), tasks)
     penalties = {name: penalty_settings(config, name, tasks) for name in config.penalties}
     own = {name for table, name in config.methods.origins if table == "penalties" and penalties[name] is None}
@@ -85,14 +86,9 @@ def length_counts(config: TrialConfig, stage_index: int) -> bool:
     by its rates, order or mean teacher."""
     stage = config.stages[stage_index]
     by_order = len(stage_sets(stage)) > 1 and stage.order_entry.length_counts(stage)
-    by_penalty = any(config.penalty_entry(name).length_counts(group) for name, group in config.active_penalties.items())
+    groups = config.active_penalties.items()
+    by_penalty = any(config.methods.penalties[name].length_counts(group) for name, group in groups)
     return by_order or by_penalty or config.optimizer.schedule != "constant"
-
-
-def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
-    """Returns whether some task's chosen layers have a rate of their own."""
-    optimizer = config.optimizer
-    return optimizer.chosen_scale != optimizer.other_scale and any(config.tasks[task].chosen_layers for task in tasks)
 
 
 def pick(group: Any, names: tuple[str, ...]) -> Tree:
@@ -170,7 +166,7 @@ def pals_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
 
 def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> Tree | None:
     """Returns a penalty's settings if an active task has it; before that, those that have an effect already."""
-    penalty, settings = config.penalty_entry(name), config.penalties[name]
+    penalty, settings = config.methods.penalties[name], config.penalties[name]
     if settings.weight == 0:
         return None
     named, tree = shared(settings.tasks, tasks), to_dict(settings)
@@ -188,18 +184,16 @@ def weighting_settings(config: TrialConfig, sums_tasks: bool) -> str | list[Any]
     return [config.loss_weighting, settings_of(weighting.settings, config)] if sums_tasks else "fixed"
 
 
-def head_settings(settings: TaskConfig) -> Tree:
-    """Returns what decides the weights of a task's head."""
-    names = ("loss", "encoding", "head", *fields_of([settings.head_entry.settings]))
-    return pick(settings, names)
-
-
 def memory_layout(config: TrialConfig) -> Tree:
     """Returns what decides the order of weights in memory: several workers sum gradients bucket by bucket."""
     tasks, digests = config.active_tasks, digests_of_used_files(config, named_entries(config), ())
     return {
         "methods": digests,
-        "tasks": {task: head_settings(config.tasks[task]) for task in tasks},
+        "tasks": {  # what decides the weights of a head
+            task: pick(own, ("loss", "encoding", "head", *fields_of([own.head_entry.settings])))
+            for task, own in config.tasks.items()
+            if task in tasks
+        },
         "pals": to_dict(config.pals) | {"tasks": shared(config.pals.tasks, tasks)} if config.pals.size > 0 else None,
         "relational_tasks": shared(config.relational_tasks, tasks),
         "projection": config.simcse.projection if config.simcse.weight > 0 else None,

@@ -52,10 +52,10 @@ def list_cuts(config: TrialConfig, plan: tuple[PlannedStage, ...], origin: Origi
     """Returns every cut of a trial, first to last:
     the ends of its stages, and of each epoch where a stage may be longer."""
     return [
-        make_cut(config, plan, stage.index, epochs, origin)
-        for stage in plan
+        make_cut(config, plan, index, epochs, origin)
+        for index, stage in enumerate(plan)
         for epochs in range(1, stage.epochs + 1)
-        if epochs == stage.epochs or not length_counts(config, stage.index)
+        if epochs == stage.epochs or not length_counts(config, index)
     ]
 
 

@@ -10,13 +10,8 @@ from mtlib.stages.draws import steps_per_epoch
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedStage:
-    """One stage with its length."""
+    """The length of one stage."""
 
-    index: int
-    """From 0."""
-    tasks: tuple[str, ...]
-    extra_data: tuple[str, ...]
-    order: str
     steps: tuple[int, ...]
     """Optimizer steps of each epoch."""
 
@@ -34,17 +29,8 @@ class PlannedStage:
 
 
 def plan_stages(config: TrialConfig, num_rows: Mapping[str, int]) -> tuple[PlannedStage, ...]:
-    """Returns the stages of a trial; `num_rows` are train rows, augmentation included, by set."""
-    return tuple(
-        PlannedStage(
-            index=index,
-            tasks=stage.tasks,
-            extra_data=stage.extra_data,
-            order=stage.order,
-            steps=steps_per_epoch(config, index, num_rows),
-        )
-        for index, stage in enumerate(config.stages)
-    )
+    """Returns the lengths of a trial's stages; `num_rows` are train rows, augmentation included, by set."""
+    return tuple(PlannedStage(steps=steps_per_epoch(config, index, num_rows)) for index in range(len(config.stages)))
 
 
 def tasks_active_by(config: TrialConfig, stage_index: int) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def predict(
         config: gives encodings, longest input, precision and evaluation batch size.
         corpus, task, split: which table of the token cache.
         device: where the model is.
-        rows: (rows,) the rows to predict; all of them if None.
+        rows: (rows,) the rows to predict, at least one; all of them if None.
 
     Returns:
         Predictions in the order of the table (or of `rows`), the same on every worker.
@@ -67,9 +67,7 @@ def predict(
     """
     table = corpus[task, split]
     rows = np.arange(table.num_rows) if rows is None else rows
-    logits = np.zeros((len(rows), config.task(task).num_logits), dtype=np.float32)
-    for positions, part in evaluate_batches(model, config, table, rows, device, predict_batch):
-        logits[positions] = part
+    logits = evaluate_rows(model, config, table, rows, device, predict_batch)
     if not np.isfinite(logits).all():
         raise TrainingDiverged(f"{task}: a prediction on {split} is not finite")
     return Predictions(
@@ -90,25 +88,10 @@ def evaluate_rows(
     device: torch.device,
     function: Callable[[MultiTaskModel, Batch], Tensor],
 ) -> np.ndarray:
-    """Returns a function's values of each of at least one row in evaluation mode, (rows, ...),
-    the same on every worker."""
-    found = evaluate_batches(model, config, table, rows, device, function)
-    positions, parts = (np.concatenate(column) for column in zip(*found, strict=True))
-    return np.asarray(parts[np.argsort(positions)])
+    """Returns a function's values of each of at least one row in evaluation mode, (rows, ...);
+    the same on every worker.
 
-
-def evaluate_batches(
-    model: MultiTaskModel,
-    config: TrialConfig,
-    table: TokenTable,
-    rows: np.ndarray,
-    device: torch.device,
-    function: Callable[[MultiTaskModel, Batch], Tensor],
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Returns a function's values of each batch in evaluation mode, with the positions of its rows;
-    shared among the workers.
-
-    The model's mode is restored.
+    Batches are shared among the workers. The model's mode is restored.
     """
     was_training = model.training
     model.eval()
@@ -123,22 +106,19 @@ def evaluate_batches(
             ]
     finally:
         model.train(was_training)
-    found = [(positions, part.cpu().numpy()) for positions, part in parts]  # a GPU is waited for only here
-    return [pair for worker in gather_from_workers(found) for pair in worker]
+    own = [(positions, part.cpu().numpy()) for positions, part in parts]  # a GPU is waited for only here
+    found = [pair for worker in gather_from_workers(own) for pair in worker]
+    positions, values = (np.concatenate(column) for column in zip(*found, strict=True))
+    return np.asarray(values[np.argsort(positions)])
 
 
 def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device) -> list[np.ndarray]:
     """Positions in `rows` of this worker's batches: rows of similar length together, batches dealt in turn."""
     lengths = table.lengths(config.tasks[table.task].encoding, config.encoder.max_length)[rows]
     order = np.argsort(lengths, kind="stable")
-    starts = batch_starts(lengths[order], config.evaluation.batch_size, batch_tokens(config, device))
-    return np.split(order, starts[1:])[worker_rank() :: num_workers()] if len(rows) else []
-
-
-def batch_tokens(config: TrialConfig, device: torch.device) -> int | None:
-    """Most tokens of a batch; None for any number."""
-    default = CPU_BATCH_TOKENS if device.type == "cpu" else None
-    return config.evaluation.batch_tokens or default
+    most_tokens = config.evaluation.batch_tokens or (CPU_BATCH_TOKENS if device.type == "cpu" else None)
+    starts = batch_starts(lengths[order], config.evaluation.batch_size, most_tokens)
+    return np.split(order, starts[1:])[worker_rank() :: num_workers()]
 
 
 def batch_starts(lengths: np.ndarray, most_rows: int, most_tokens: int | None) -> list[int]:

@@ -35,11 +35,6 @@ def is_measured(run: Run, num_tasks: int) -> bool:
     return run.stage == first and run.stage_step < NUM_STEPS and run.stage_step % num_tasks == 0
 
 
-def note_step_norm(run: Run, task: str) -> None:
-    """Notes the norm of the gradients that the backward pass of one task has left."""
-    add_norm(run, task, [parameter.grad for parameter in run.model.encoder.parameters()])
-
-
 def note_task_norms(run: Run, parts: Sequence[Sequence[Batch]], places: Sequence[Place]) -> None:
     """Notes the norm of each task of a step of several, by a pass of its own; no gradient is set."""
     trained = [parameter for parameter in run.model.encoder.parameters() if parameter.requires_grad]

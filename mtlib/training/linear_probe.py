@@ -66,10 +66,22 @@ def fit_heads(
     """
     fitted = []
     for task in tasks:
-        head, rows = model.heads[task], choose_rows(config, corpus[task, "train"])
-        if isinstance(head, LinearHead) and len(rows) >= FEWEST_ROWS:
-            fit_head(model, head, config, corpus[task, "train"], rows, device)
-            fitted.append(task)
+        head, table = model.heads[task], corpus[task, "train"]
+        rows = choose_rows(config, table)
+        if not isinstance(head, LinearHead) or len(rows) < FEWEST_ROWS:
+            continue
+        inputs = evaluate_rows(model, config, table, rows, device, partial(read_batch, head))
+        if not np.isfinite(inputs).all():
+            raise TrainingDiverged(f"{task}: what its head reads of train is not finite")
+        labels = model.to_unit(task, torch.from_numpy(table.labels[rows]).to(device))
+        loss = partial(loss_per_example, config.tasks[task], config.task(task).kind)
+        fit = HeadFit(head, torch.from_numpy(inputs).to(device), labels, loss)
+        fit.fit()
+        weight, bias = gather_from_workers([part.cpu() for part in fit.layer()])[0]
+        with torch.no_grad():
+            head.weight.copy_(weight)
+            head.bias.copy_(bias)
+        fitted.append(task)
     return fitted
 
 
@@ -77,30 +89,6 @@ def choose_rows(config: TrialConfig, table: TokenTable) -> np.ndarray:
     """Returns the rows of a train table to which its task's head is fitted, in random order."""
     order = numpy_stream(config.seed, config.replicate, "probe rows", table.task).permutation(table.num_own_rows)
     return order[: config.tasks[table.task].probe_rows]
-
-
-def fit_head(
-    model: MultiTaskModel,
-    head: LinearHead,
-    config: TrialConfig,
-    table: TokenTable,
-    rows: np.ndarray,
-    device: torch.device,
-) -> None:
-    """Fits a task's head to rows of its train table, with a penalty that is chosen on a part of them."""
-    task = table.task
-    inputs = evaluate_rows(model, config, table, rows, device, partial(read_batch, head))
-    if not np.isfinite(inputs).all():
-        raise TrainingDiverged(f"{task}: what its head reads of train is not finite")
-    features = torch.from_numpy(inputs).to(device)
-    labels = model.to_unit(task, torch.from_numpy(table.labels[rows]).to(device))
-    loss = partial(loss_per_example, config.tasks[task], config.task(task).kind)
-    fit = HeadFit(head, features, labels, loss)
-    fit.fit()
-    weight, bias = gather_from_workers([part.cpu() for part in fit.layer()])[0]
-    with torch.no_grad():
-        head.weight.copy_(weight)
-        head.bias.copy_(bias)
 
 
 def read_batch(head: LinearHead, model: MultiTaskModel, batch: Batch) -> Tensor:

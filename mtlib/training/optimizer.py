@@ -38,8 +38,10 @@ def make_optimizer(config: TrialConfig, model: nn.Module, active_tasks: Iterable
     tasks, groups = tuple(active_tasks), dict[tuple[Part, float], list[nn.Parameter]]()
     layers = layer_of(model.get_submodule("encoder"), "layer rates") if has_layer_rates(config.optimizer) else {}
     for name, parameter in trained_parameters(config, model, tasks).items():
-        key = part_of(config.optimizer, name, layers), decay_of(config.optimizer, name, parameter)
-        groups.setdefault(key, []).append(parameter)
+        is_spared = parameter.ndim < 2 and not config.optimizer.decay_biases_and_norms  # a bias or of a norm
+        decays = not is_spared and not name.startswith("log_variances.")  # learned weights of losses never decay
+        decay = config.optimizer.weight_decay if decays else 0.0
+        groups.setdefault((part_of(config.optimizer, name, layers), decay), []).append(parameter)
     peaks = {part: peak_rate(config.optimizer, part, max(layers.values(), default=0)) for part, _ in groups}
     return AdamW(
         [
@@ -65,13 +67,6 @@ def part_of(config: OptimizerConfig, name: str, layers: Mapping[str, int]) -> Pa
         return layers[name.removeprefix("encoder.")] if layers else "network"
     has_plain_rate = not layers and config.head_learning_rate in (None, config.learning_rate)
     return "network" if has_plain_rate else "head"
-
-
-def decay_of(config: OptimizerConfig, name: str, parameter: nn.Parameter) -> float:
-    """Returns a parameter's weight decay: none for learned weights of losses, nor for biases and norms (parameters of
-    one dimension) if so configured."""
-    is_spared = parameter.ndim < 2 and not config.decay_biases_and_norms
-    return 0.0 if is_spared or name.startswith("log_variances.") else config.weight_decay
 
 
 def peak_rate(config: OptimizerConfig, part: Part, last_layer: int) -> float:

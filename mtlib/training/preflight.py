@@ -52,7 +52,7 @@ def without_plain_penalties(config: TrialConfig, on_gpu: bool) -> TrialConfig:
     """Returns a configuration without the built-in penalties that need nothing of an encoder, and the data for them;
     and on a GPU in fp32, without the attention that only GPUs have."""
     built_in = [name for name in config.penalties if ("penalties", name) not in config.methods.origins]
-    plain = [name for name in built_in if not config.penalty_entry(name).needs_embeddings]
+    plain = [name for name in built_in if not config.methods.penalties[name].needs_embeddings]
     sources = {name: source for name, source in config.data.sources.items() if not source.teacher_columns}
     has_flash = config.encoder.attention == "flash_attention_2"
     changes: dict[str, Any] = {name: replace(config.penalties[name], weight=0.0) for name in plain}
@@ -67,7 +67,7 @@ def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
     return (
         *([settings.loss_entry.title] if ("losses", settings.loss) in config.methods.origins else []),
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
-        *(config.penalty_entry(name).title for name in penalties_of(config, task, turn=0)),
+        *(config.methods.penalties[name].title for name in penalties_of(config, task, turn=0)),
         *([f"attention {config.encoder.attention}"] if config.encoder.attention != "auto" else []),
         *(["gradient checkpointing"] if config.encoder.gradient_checkpointing else []),
         *([f"LoRA of {' and '.join(config.adapter.targets) or 'queries and values'}"] if has_adapter else []),

@@ -12,7 +12,6 @@ from torch.optim import AdamW
 
 from mtlib.checkpoints.state import State
 from mtlib.config.schema import settings_of
-from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.multitask import MultiTaskModel
@@ -168,7 +167,11 @@ def begin_next_stage(run: Run) -> None:
     step, the mean teacher starts from them too."""
     run.stage, run.epoch = run.stage + 1, 0
     stage, moments = run.config.stages[run.stage], optimizer_tensors(run.optimizer, run.model)
-    weights = weights_to_start_from(run, stage)
+    if stage.start_from == "best":
+        assert run.stage_best is not None, "the stage before has scored an epoch"
+        weights = run.stage_best[1]
+    else:
+        weights = {} if run.average is None else kept_weights(run, run.average)
     for model in (run.model, run.teacher) if weights else ():
         if model is not None:
             load_weights(model, weights)
@@ -178,14 +181,6 @@ def begin_next_stage(run: Run) -> None:
     carry_optimizer(run, {} if is_reset else moments)
     if is_reset:
         run.method_state.clear()
-
-
-def weights_to_start_from(run: Run, stage: StageConfig) -> dict[str, Tensor]:
-    """Returns the weights that the next stage starts from; none where the last step's weights stay."""
-    if stage.start_from == "best":
-        assert run.stage_best is not None, "the stage before has scored an epoch"
-        return run.stage_best[1]
-    return {} if run.average is None else kept_weights(run, run.average)
 
 
 def fit_new_heads(run: Run) -> None:

@@ -20,7 +20,7 @@ from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.seeds import stream_seed
 from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
 from mtlib.stages.sampler import Step, StepBatch
-from mtlib.training.gradient_norms import is_measured, note_step_norm, note_task_norms
+from mtlib.training.gradient_norms import add_norm, is_measured, note_task_norms
 from mtlib.training.optimizer import set_learning_rates
 from mtlib.training.run import Run
 from mtlib.training.weight_average import polynomial_share, update_average
@@ -130,7 +130,7 @@ def compute_combination(run: Run, parts: list[list[Batch]], places: list[Place])
 def measure_gradients(run: Run, parts: list[list[Batch]], places: list[Place]) -> None:
     """Notes the norm of each task's gradient in this step; gradients, and so the trained numbers, stay as they are."""
     if len({batch.task for batch in parts[0]}) == 1:
-        note_step_norm(run, parts[0][0].task)
+        add_norm(run, parts[0][0].task, [parameter.grad for parameter in run.model.encoder.parameters()])
     else:
         torch.manual_seed(stream_of(run, "dropout", worker_rank()))  # the masks that the step drew, if it has one part
         note_task_norms(run, parts, places)
@@ -147,7 +147,7 @@ def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) 
     if run.unread is None:
         values = agreed.tolist()
         stop_if_asked(run, values[-1])
-        count_details(run, batches, places, by_batch(values, len(batches)), run.total_step + 1)
+        count_details(run, batches, places, values, run.total_step + 1)
     return agreed
 
 
@@ -162,7 +162,7 @@ def read_late(run: Run, reader: LateReader, batches: list[Batch], places: list[P
 
     def use(values: list[float]) -> None:
         run.is_ending = run.is_ending or values[-1] > 0
-        count_details(run, batches, places, by_batch(values, len(batches)), step)
+        count_details(run, batches, places, values, step)
 
     reader.submit(agreed, use)
     stop_if_asked(run, run.is_ending)
@@ -187,16 +187,11 @@ def host_batches(run: Run, step: Step) -> list[Batch]:
     Where they are too large for `micro_batch_size`, the first part of each batch, then the second of each, and so on.
     """
     num_parts = parts_of(run.config.stages[run.stage].micro_batch_size, [len(part.rows) for part in step])
-    return [ready_for(batch_of(run, part, which, num_parts), run.device) for which in range(num_parts) for part in step]
-
-
-def batch_of(run: Run, part: StepBatch, which: int = 0, num_parts: int = 1) -> Batch:
-    """This worker's shard of a global batch, or one of its parts, on the CPU.
-
-    Parts are shards as if there were `num_parts` times as many workers: noise is drawn for the whole batch and sliced,
-    and a part without rows takes part with weight 0.
-    """
-    return shard_of(run.config, run.corpus, part, which, num_parts)
+    return [
+        ready_for(shard_of(run.config, run.corpus, part, which, num_parts), run.device)
+        for which in range(num_parts)
+        for part in step
+    ]
 
 
 def parts_of(micro_batch_size: int | None, num_rows: Sequence[int]) -> int:
@@ -205,8 +200,12 @@ def parts_of(micro_batch_size: int | None, num_rows: Sequence[int]) -> int:
     return 1 if micro_batch_size is None else -(-longest // micro_batch_size)
 
 
-def shard_of(config: TrialConfig, corpus: Corpus, part: StepBatch, which: int, num_parts: int) -> Batch:
-    """As `batch_of`, of a configuration's data."""
+def shard_of(config: TrialConfig, corpus: Corpus, part: StepBatch, which: int = 0, num_parts: int = 1) -> Batch:
+    """This worker's shard of a global batch, or one of its parts, on the CPU.
+
+    Parts are shards as if there were `num_parts` times as many workers: noise is drawn for the whole batch and sliced,
+    and a part without rows takes part with weight 0.
+    """
     return make_batch(
         corpus[part.set, "train"],
         part.rows,
@@ -235,12 +234,6 @@ def sum_details(details: Tensor, is_wanted: bool) -> Tensor:
     return sum_over_workers(torch.cat([details.flatten(), refusal]))
 
 
-def by_batch(values: list[float], num_batches: int) -> list[list[float]]:
-    """Returns the details of each batch, from the values of `sum_details`."""
-    num_terms = (len(values) - 1) // num_batches
-    return [values[number * num_terms : (number + 1) * num_terms] for number in range(num_batches)]
-
-
 def stop_if_unwanted(run: Run) -> None:
     """Raises Interrupted on all workers if the run should not continue on some worker."""
     stop_if_asked(run, float(sum_details(torch.zeros(0, device=run.device), run.is_wanted)))
@@ -252,12 +245,12 @@ def stop_if_asked(run: Run, num_asking: float) -> None:
         raise Interrupted(f"ended after step {run.total_step}")
 
 
-def count_details(run: Run, batches: list[Batch], places: list[Place], details: list[list[float]], step: int) -> None:
+def count_details(run: Run, batches: list[Batch], places: list[Place], values: list[float], step: int) -> None:
     """Adds a step's losses to the epoch's sums.
 
     Args:
         run, batches, places: the trial, and the step's batches with their places.
-        details: for each batch sums over its rows of `all_terms`.
+        values: as `sum_details` gives them: for each batch sums over its rows of `all_terms`.
         step: the step's number over all stages, from 1.
 
     Raises:
@@ -265,6 +258,7 @@ def count_details(run: Run, batches: list[Batch], places: list[Place], details: 
         WrongResult: a penalty is negative that must not be; nothing has been added.
     """
     names = all_terms(run.config)
+    details = [values[first : first + len(names)] for first in range(0, len(batches) * len(names), len(names))]
     for batch, numbers in zip(batches, details, strict=True):
         for name, value in zip(names, numbers, strict=True):
             if not math.isfinite(value):

@@ -17,7 +17,7 @@ from mtlib.config.methods import read_methods
 from mtlib.config.trial import TrialConfig, with_methods
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, overall_score
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.records.selection import read_selection
@@ -119,7 +119,7 @@ def test_metric_is_that_of_scikit_learn_with_a_standard_error(write: Write) -> N
     values = np.where(stream.random(200) < 0.5, labels, stream.integers(0, 5, 200))[None].astype(np.float64)
     score, kappa = float(score_examples(task, values, labels)[0]), float(cohen_kappa_score(labels, values[0]))
     assert score == pytest.approx(kappa)
-    assert task.contribution(score) == pytest.approx((1 + kappa) / 2)
+    assert overall_score({task.name: score}, {task.name: task}) == pytest.approx((1 + kappa) / 2)
     resampled = float(bootstrap_scores(task, values, labels, num_resamples=400).std())
     influence = task.metric_entry.influences(values, labels)
     assert resampled == pytest.approx(float(np.sqrt(covariance_over_examples(influence)[0, 0])), rel=0.15)

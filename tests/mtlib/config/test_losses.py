@@ -29,7 +29,7 @@ def test_every_function_takes_the_settings_by_name_and_gives_losses_of_the_label
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_accepts_the_losses_of_its_kind_alone(name: str) -> None:
     fitting = losses_for(TASKS[name].kind)
-    assert TASKS[name].default_loss in fitting
+    assert TASKS[name].kind_entry.default_loss in fitting
     for loss in LOSSES:
         if loss in fitting:
             assert BASE.override({f"tasks.{name}.loss": loss}).tasks[name].loss == loss

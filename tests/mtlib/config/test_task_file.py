@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from mtlib.config.data import DataConfig
-from mtlib.config.task_file import MAX_TASKS, TASK_FILE, find_tasks, read_task_file
+from mtlib.config.task_file import MAX_TASKS, TASK_FILE, read_task_file
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
-from mtlib.tasks import TASKS, Task, TaskFiles
+from mtlib.tasks import Task, TaskFiles
 from tests.one_line_error import one_line_error
 
 TONE = """\
@@ -52,9 +52,8 @@ def config_of(tasks: dict[str, Task], *trained: str) -> TrialConfig:
 
 
 def test_every_key_becomes_part_of_a_task(tmp_path: Path) -> None:
-    assert find_tasks(tmp_path) == TASKS, "without the file"
-    write(tmp_path, "\N{ZERO WIDTH NO-BREAK SPACE}" + TONE, GRADE)  # a byte order mark
-    assert find_tasks(tmp_path) == {
+    path = write(tmp_path, "\N{ZERO WIDTH NO-BREAK SPACE}" + TONE, GRADE)  # a byte order mark
+    assert read_task_file(path) == {
         "grade": Task(
             name="grade",
             title="grade",
@@ -156,7 +155,7 @@ MISTAKES: list[tuple[str, str, str]] = [
 def test_a_mistake_is_one_line_with_the_file_and_the_key(tmp_path: Path, right: str, wrong: str, words: str) -> None:
     assert right in TONE
     path = write(tmp_path, TONE.replace(right, wrong, 1))
-    message = one_line_error(find_tasks, tmp_path)
+    message = one_line_error(read_task_file, path)
     assert message.startswith(str(path))
     assert words in message
 

@@ -86,6 +86,10 @@ def test_a_task_file_of_another_shape_is_refused_in_one_line(tmp_path: Path, tex
     assert one_line_error(data_tasks, tmp_path).startswith(f"{tmp_path / 'tasks.toml'}: ")
 
 
+def test_without_a_folder_or_a_task_file_the_built_in_tasks_are_there(tmp_path: Path) -> None:
+    assert data_tasks(None) == data_tasks(tmp_path) == TASKS
+
+
 def test_without_sources_the_files_of_the_tasks_are_read(folder: Path) -> None:
     tables = read_data(config_of("sst", "sts"), folder)
     expected = read_folder(folder, ("sst", "sts"))

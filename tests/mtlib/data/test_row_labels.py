@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.config.task_file import find_tasks
 from mtlib.data.__main__ import config_of
-from mtlib.data.load import read_data
+from mtlib.data.load import data_tasks, read_data
 from mtlib.data.row_labels import MAX_LISTED_LABELS, LabelReader, Layout
 from mtlib.tasks import Task, TaskFiles
 from tests.mtlib.data.test_tables import QQP, SST, STS, labelled
@@ -69,9 +68,9 @@ def test_columns_of_0_and_1_are_several_labels(suffix: str, tmp_path: Path) -> N
         else:
             table.to_csv(path, sep="\t" if suffix == "tsv" else ",", index=False)
     (tmp_path / "tasks.toml").write_text(TASK_FILE.format(suffix=suffix))
-    task = find_tasks(tmp_path)["tone"]
+    task = data_tasks(tmp_path)["tone"]
     assert (task.class_names, task.num_logits) == (COLUMNS, 3)
-    found = read_data(config_of(find_tasks(tmp_path)), tmp_path)["tone", "train"]
+    found = read_data(config_of(data_tasks(tmp_path)), tmp_path)["tone", "train"]
     np.testing.assert_array_equal(found.labels, labels)
 
 
@@ -79,7 +78,7 @@ def test_a_row_with_a_blank_indicator_is_skipped_and_named(tmp_path: Path) -> No
     (tmp_path / "tasks.toml").write_text(TASK_FILE.format(suffix="csv"))
     for split in ("train", "dev"):
         (tmp_path / f"{split}.csv").write_text("text,toxic,insult,threat\na,1,,0\nb,0,0,0\n")
-    found = read_data(config_of(find_tasks(tmp_path)), tmp_path)["tone", "dev"]
+    found = read_data(config_of(data_tasks(tmp_path)), tmp_path)["tone", "dev"]
     assert (found.texts, found.skipped) == ((["b"],), ("dev.csv:2: insult is blank",))
 
 

@@ -25,7 +25,7 @@ def test_special_tokens_stand_where_the_tokenizer_puts_them(
     bert, roberta, xlnet, byt5 = map(find_special_tokens, tokenizers)
     assert bert.single == Template(special=(((2, 0),), ((3, 0),)), text_segments=(0,))
     assert bert.pair == Template(special=(((2, 0),), ((3, 0),), ((3, 1),)), text_segments=(0, 1))
-    assert bert.pair_without_separator == Template(special=(((2, 0),), (), ((3, 0),)), text_segments=(0, 0))
+    assert bert.template("cross_no_separator", 2) == Template(special=(((2, 0),), (), ((3, 0),)), text_segments=(0, 0))
     assert roberta.pair == Template(special=(((0, 0),), ((2, 0), (2, 0)), ((2, 0),)), text_segments=(0, 0))
     assert xlnet.pair == Template(special=((), ((4, 0),), ((4, 1), (3, 2))), text_segments=(0, 1))
     assert byt5.pair == Template(special=((), ((1, 0),), ((1, 0),)), text_segments=(0, 0))

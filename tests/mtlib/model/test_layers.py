@@ -11,7 +11,7 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import drop_pooler
 from mtlib.model.encoder_inputs import encoder_arguments
-from mtlib.model.layers import EMBEDDINGS, check_fits, encoder_layers, freeze, has_layer_rates, layer_of, norms_of
+from mtlib.model.layers import EMBEDDINGS, check_fits, find_layers, freeze, has_layer_rates, layer_of, norms_of
 from tests.architectures import ENCODERS, small_default
 
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp")),))
@@ -41,14 +41,14 @@ def call_order(encoder: nn.Module, modules: list[nn.Module]) -> list[int]:
 
 
 def outside_parameters(encoder: nn.Module) -> dict[str, nn.Parameter]:
-    inside = {id(parameter) for layer in encoder_layers(encoder, "PALs") for parameter in layer.parameters()}
+    inside = {id(parameter) for layer in find_layers(encoder, "PALs")[1] for parameter in layer.parameters()}
     return {name: parameter for name, parameter in encoder.named_parameters() if id(parameter) not in inside}
 
 
 def reached_before_the_end(encoder: nn.Module) -> dict[str, bool | None]:
     """Whether the output of the last layer depends on each parameter outside the layers; None if no output does."""
     outputs: list[Any] = []
-    handle = encoder_layers(encoder, "PALs")[-1].register_forward_hook(lambda *call: outputs.append(call[2]))
+    handle = find_layers(encoder, "PALs")[1][-1].register_forward_hook(lambda *call: outputs.append(call[2]))
     tokens = torch.tensor([[1, 5, 6, 9, 7, 2]])
     texts = encoder_arguments(encoder.config, tokens, torch.ones_like(tokens), torch.zeros_like(tokens))
     final = encoder(**texts).last_hidden_state
@@ -70,7 +70,7 @@ def test_every_parameter_belongs_to_the_embeddings_a_layer_or_what_comes_after(f
     encoder = encoder_of(family)
     numbers = layer_of(encoder, "layer rates")
     assert list(numbers) == [name for name, _ in encoder.named_parameters()]
-    layers = encoder_layers(encoder, "PALs")
+    layers = find_layers(encoder, "PALs")[1]
     for number, layer in enumerate(layers):
         own = {id(parameter) for parameter in layer.parameters()}
         assert {numbers[name] for name, parameter in encoder.named_parameters() if id(parameter) in own} == {number}

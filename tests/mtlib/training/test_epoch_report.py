@@ -22,7 +22,7 @@ from mtlib.training.epoch_report import (
 )
 from mtlib.training.evaluation import Predictions
 from mtlib.training.run import Run, begin_next_stage, end_epoch
-from mtlib.training.step import batch_of
+from mtlib.training.step import shard_of
 from tests.combinations import Material
 
 NewRun = Callable[..., Run]
@@ -74,7 +74,7 @@ def test_tokens_and_steps_of_an_epoch_are_those_of_its_batches(inputs: Callable[
     run.stage, run.epoch = 1, 1
     found: Counter[tuple[str, str]] = Counter()
     for part in itertools.chain(*epoch_steps(run.config, 1, 1, run.lengths, run.own_rows)):
-        batch = batch_of(run, part)
+        batch = shard_of(run.config, run.corpus, part)
         found[batch.task, TOKENS] += sum(int(one.attention_mask.sum()) for one in batch.inputs)
         found[batch.task, STEPS] += 1
     assert trained_amounts(run) == found

@@ -12,7 +12,7 @@ import mtlib.training.gradient_norms
 from mtlib.stages.sampler import Step, StepBatch
 from mtlib.training.gradient_norms import GRADIENT_NORM, NUM_STEPS, is_measured
 from mtlib.training.run import Run
-from mtlib.training.step import batch_of, batch_place, take_step
+from mtlib.training.step import batch_place, shard_of, take_step
 
 NewRun = Callable[..., Run]
 SST = StepBatch(set="sst", rows=np.arange(8), turn=0)
@@ -25,7 +25,7 @@ PCGRAD = {**SUMMED, "gradients": "pcgrad"}
 
 def norm_by_hand(run: Run, part: StepBatch) -> float:
     """The norm over the encoder's weights of the gradient of one batch's part of the loss."""
-    loss, _ = run.objective([batch_of(run, part)], [batch_place(run, part)])
+    loss, _ = run.objective([shard_of(run.config, run.corpus, part)], [batch_place(run, part)])
     found = torch.autograd.grad(loss, list(run.model.encoder.parameters()), allow_unused=True)
     return math.sqrt(sum(float(gradient.square().sum()) for gradient in found if gradient is not None))
 

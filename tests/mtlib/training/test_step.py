@@ -21,9 +21,9 @@ from mtlib.training.optimizer import optimizer_tensors
 from mtlib.training.run import Run, begin_next_stage, end_epoch
 from mtlib.training.step import (
     Interrupted,
-    batch_of,
     batch_place,
     count_details,
+    shard_of,
     stop_if_unwanted,
     stream_of,
     take_step,
@@ -65,7 +65,7 @@ def assert_unchanged(run: Run, before: dict[str, Any]) -> None:
 
 def loss_by_hand(run: Run, part: StepBatch) -> Tensor:
     """The mean loss of a batch of SST or QQP, from torch's own functions."""
-    batch = batch_of(run, part)
+    batch = shard_of(run.config, run.corpus, part)
     logits = run.model(batch).logits
     if batch.task == "sst":
         return functional.cross_entropy(logits, batch.labels.long())
@@ -74,7 +74,7 @@ def loss_by_hand(run: Run, part: StepBatch) -> Tensor:
 
 def loss_of(run: Run, part: StepBatch) -> float:
     """The objective's loss of a batch alone."""
-    loss, _ = run.objective([batch_of(run, part)], [batch_place(run, part)])
+    loss, _ = run.objective([shard_of(run.config, run.corpus, part)], [batch_place(run, part)])
     return float(loss.detach())
 
 
@@ -168,12 +168,12 @@ def test_workers_have_their_own_rows_and_dropout_and_the_same_noise(
     new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, part = new_run(), StepBatch(set="qqp", rows=np.array([9, 3, 60, 4, 17]), turn=0)
-    whole, drawn = batch_of(run, part), []
+    whole, drawn = shard_of(run.config, run.corpus, part), []
     assert np.array_equal(whole.labels.numpy(), run.corpus["qqp", "train"].labels[part.rows])
     monkeypatch.setattr(mtlib.training.step, "num_workers", lambda: 2)
     for rank in (0, 1):
         monkeypatch.setattr(mtlib.training.step, "worker_rank", lambda rank=rank: rank)
-        shard = batch_of(run, part)
+        shard = shard_of(run.config, run.corpus, part)
         assert (shard.rows.tolist(), shard.num_rows) == (part.rows[rank::2].tolist(), 5)
         assert torch.equal(shard.inputs[0].input_ids, whole.inputs[0].input_ids[rank::2])
         take_step(new_run(), (part,))
@@ -247,11 +247,12 @@ def test_details_are_counted_with_the_rows_of_the_global_batch(
     run = new_run({"smart.every_batches": 2, "proximal.weight": 1, "proximal.tasks": "sst"})
     monkeypatch.setattr(mtlib.training.step, "num_workers", lambda: 2)
     parts = [StepBatch(set="sst", rows=np.arange(rows), turn=turn) for turn, rows in enumerate((7, 5, 3))]
-    batches, places = [batch_of(run, part) for part in parts], [batch_place(run, part) for part in parts]
+    batches = [shard_of(run.config, run.corpus, part) for part in parts]
+    places = [batch_place(run, part) for part in parts]
     assert [len(batch.rows) for batch in batches] == [4, 3, 2]
     rest = [0.0] * (len(all_terms(run.config)) - 4)
-    count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, *rest], [1.0, 0.0, 0.0, 1.0, *rest]], 1)
-    count_details(run, batches[2:], places[2:], [[0.5, 0.5, 7.0, 2.0, *rest]], 2)
+    count_details(run, batches[:2], places[:2], [1.5, 0.25, 7.0, 3.0, *rest, 1.0, 0.0, 0.0, 1.0, *rest], 1)
+    count_details(run, batches[2:], places[2:], [0.5, 0.5, 7.0, 2.0, *rest], 2)
     assert run.sums == {
         "sst": {"loss": (3.0, 15), "smart_penalty": (0.75, 10), "noise_norm": (14.0, 10), "proximal": (6.0, 15)}
     }
@@ -319,7 +320,8 @@ def test_famo_learns_from_the_losses_before_and_after_a_step(new_run: NewRun) ->
 
 def losses_of_next_step(run: Run) -> Tensor:
     """The losses of the two tasks of `BOTH` with the masks of the step that comes next; (tasks,)."""
-    batches, places = [batch_of(run, part) for part in BOTH], [batch_place(run, part) for part in BOTH]
+    batches = [shard_of(run.config, run.corpus, part) for part in BOTH]
+    places = [batch_place(run, part) for part in BOTH]
     torch.manual_seed(stream_of(run, "dropout", 0))
     with torch.no_grad():
         _, details = run.objective(batches, places)
@@ -391,7 +393,7 @@ def test_extra_data_has_its_tasks_head_and_its_own_batch_size_and_noise(new_run:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 4})
     run.corpus = {**run.corpus, ("cfimdb", "train"): run.corpus["sst", "dev"]}
     part = StepBatch(set="cfimdb", rows=np.array([3, 1, 2]), turn=5)
-    batch, place = batch_of(run, part), batch_place(run, part)
+    batch, place = shard_of(run.config, run.corpus, part), batch_place(run, part)
     assert batch.task == "sst"
     assert np.array_equal(batch.labels.numpy(), run.corpus["sst", "dev"].labels[[3, 1, 2]])
     assert (place.full_size, place.turn) == (4, 5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr
 
-from mtlib.metrics.correlation import weighted_pearson
+from mtlib.metrics.correlation import counted_pearson
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
@@ -102,8 +102,8 @@ def numeric_influences(values: Floats, labels: Floats) -> Floats:
     """Change of the correlation per weight added to one example."""
     size, step = len(values), 1e-6
     counts = np.full((size, size), (1 - step) / size) + step * np.eye(size)
-    whole = weighted_pearson(np.ones((1, size)), values[None], labels)[0]
-    return np.asarray((weighted_pearson(counts, values[None], labels)[0] - whole) / step)
+    whole = counted_pearson(values[None], labels, None)[0]
+    return np.asarray((counted_pearson(values[None], labels, counts)[0] - whole) / step)
 
 
 @pytest.mark.parametrize(("num_rows", "least"), [(20, 0.9), (60, 0.95), (173, 0.96)])

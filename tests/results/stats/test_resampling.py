@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 import scipy.stats
 
-from mtlib.metrics.correlation import weighted_pearson
+from mtlib.metrics.correlation import counted_pearson
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import task_metrics
 from results.stats import resampling as stats
@@ -85,7 +85,7 @@ def test_pearson_under_counts_is_pearson_of_the_repeated_examples() -> None:
     x, y = noisy_pair(40, 0.5)
     predictions = np.stack([x, -x, x**2])
     counts = np.concatenate(list(draw_counts(40, 20, (2,))))
-    found = weighted_pearson(counts, predictions, y)
+    found = counted_pearson(predictions, y, counts)
     for column, count in enumerate(counts.astype(int)):
         rows = np.repeat(np.arange(40), count)
         expected = [scipy.stats.pearsonr(one[rows], y[rows]).statistic for one in predictions]
@@ -96,8 +96,8 @@ def test_resample_with_a_constant_side_has_a_correlation_of_zero() -> None:
     """Rounding leaves a variance of about 1e-17 there, which would make the correlation noise."""
     ups_and_downs, nearly_constant = np.linspace(0.3, 4.9, 7), np.array([0.1] * 6 + [4.7])
     counts = np.array([[1.0, 2, 1, 1, 1, 1, 0], [7.0, 0, 0, 0, 0, 0, 0]])
-    assert weighted_pearson(counts, nearly_constant[None], ups_and_downs).tolist() == [[0, 0]]
-    assert weighted_pearson(counts, ups_and_downs[None], nearly_constant).tolist() == [[0, 0]]
+    assert counted_pearson(nearly_constant[None], ups_and_downs, counts).tolist() == [[0, 0]]
+    assert counted_pearson(ups_and_downs[None], nearly_constant, counts).tolist() == [[0, 0]]
 
 
 def test_error_over_replicates_is_that_of_a_mean() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import datasets
 import pytest
 
-from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks, read_task_file
+from mtlib.config.task_file import GLUE_FILE, TASK_FILE, read_task_file
 from mtlib.data.__main__ import config_of, main
 from mtlib.data.load import read_data
 from mtlib.tasks import Task, TaskFiles
@@ -91,7 +91,7 @@ def glue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 @pytest.fixture
 def tasks(glue: Path) -> dict[str, Task]:
-    return dict(find_tasks(glue))
+    return read_task_file(glue / TASK_FILE)
 
 
 def test_the_file_is_installed_with_the_package() -> None:
