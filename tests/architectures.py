@@ -12,10 +12,7 @@ from transformers import (
     BertConfig,
     BertGenerationConfig,
     BigBirdConfig,
-    BloomConfig,
     CamembertConfig,
-    CanineConfig,
-    CLIPTextConfig,
     ConvBertConfig,
     DebertaConfig,
     DebertaV2Config,
@@ -23,27 +20,21 @@ from transformers import (
     ElectraConfig,
     EuroBertConfig,
     FlaubertConfig,
-    FNetConfig,
     FunnelConfig,
     Gemma3TextConfig,
     GPT2Config,
-    GPTNeoXConfig,
     IBertConfig,
     LayoutLMConfig,
     LlamaConfig,
     LongformerConfig,
     MambaConfig,
-    MistralConfig,
     MobileBertConfig,
     ModernBertConfig,
-    ModernBertDecoderConfig,
     MPNetConfig,
-    OPTConfig,
     PerceiverConfig,
     PreTrainedTokenizerFast,
     Qwen2Config,
     ReformerConfig,
-    RemBertConfig,
     RobertaConfig,
     SqueezeBertConfig,
     T5Config,
@@ -51,7 +42,6 @@ from transformers import (
     XLMConfig,
     XLMRobertaConfig,
     XLNetConfig,
-    YosoConfig,
 )
 
 from mtlib.model.encoder import PretrainedEncoder, describe_model
@@ -74,9 +64,6 @@ ENCODERS: dict[str, Any] = {
     "bert-generation": BertGenerationConfig(**SMALL, **ENDS),
     "big_bird": BigBirdConfig(**SMALL, **ENDS),
     "camembert": CamembertConfig(**SMALL, **ENDS),
-    "canine": CanineConfig(
-        **{**SHAPE, "max_position_embeddings": 48}, local_transformer_stride=16, num_hash_functions=4
-    ),
     "convbert": ConvBertConfig(**SMALL, **ENDS, embedding_size=16),
     "deberta": DebertaConfig(**SMALL, **DISENTANGLED),
     "deberta-v2": DebertaV2Config(**SMALL, **DISENTANGLED, position_buckets=8, norm_rel_ebd="layer_norm"),
@@ -86,7 +73,6 @@ ENCODERS: dict[str, Any] = {
     "electra": ElectraConfig(**SMALL, embedding_size=8),
     "eurobert": EuroBertConfig(**SMALL, **ENDS, **DIVIDED),
     "flaubert": FlaubertConfig(**XLM, pad_index=0),
-    "fnet": FNetConfig(**SMALL, **ENDS, tpu_short_seq_length=48),
     "funnel": FunnelConfig(
         **VOCABULARY,
         **{"d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32, "num_decoder_layers": 1},
@@ -102,13 +88,11 @@ ENCODERS: dict[str, Any] = {
     "modernbert": ModernBertConfig(**SMALL, **SPECIAL),
     "mpnet": MPNetConfig(**SMALL, **ENDS),
     "qwen2": Qwen2Config(**SMALL, **ENDS, **DIVIDED, is_causal=False),
-    "rembert": RemBertConfig(**SMALL, **ENDS, input_embedding_size=8, output_embedding_size=8),
     "roberta": RobertaConfig(**SMALL, **ENDS),
     "squeezebert": SqueezeBertConfig(**SMALL, embedding_size=16),
     "xlm": XLMConfig(**XLM, pad_index=0),
     "xlm-roberta": XLMRobertaConfig(**SMALL, **ENDS),
     "xlnet": XLNetConfig(**VOCABULARY, **ENDS, d_model=16, n_layer=2, n_head=2, d_inner=32, pad_token_id=0),
-    "yoso": YosoConfig(**SMALL, **ENDS, use_expectation=True),
 }
 if hasattr(transformers, "GteConfig"):  # the lowest version that is allowed lacks it
     ENCODERS["gte"] = transformers.GteConfig(**SMALL, **ENDS)
@@ -117,29 +101,15 @@ NOT_ENTERED = {
     **dict.fromkeys(
         ("xlm", "flaubert"), "its 'embeddings' is the word table only; positions and LayerNorm are applied outside it$"
     ),
-    **dict.fromkeys(
-        ("canine", "gemma3, both ways", "eurobert", "qwen2", "xlnet"), "it has no module called 'embeddings'$"
-    ),
+    **dict.fromkeys(("gemma3, both ways", "eurobert", "qwen2", "xlnet"), "it has no module called 'embeddings'$"),
 }
 """Encoders without an entry for SMART's noise, with the reason in the error."""
 DECODERS: dict[str, Any] = {
     "bert, as a decoder": BertConfig(**SMALL, is_decoder=True),
-    "bloom": BloomConfig(**VOCABULARY, **ENDS, hidden_size=16, n_layer=2, n_head=2),
-    "clip's text model": CLIPTextConfig(**SMALL, **ENDS),
     "gemma3": Gemma3TextConfig(**SMALL, **ENDS, **DIVIDED, head_dim=8),
     "gpt2": GPT2Config(**GPT),
-    "gpt_neox": GPTNeoXConfig(**SMALL, **ENDS),
     "llama": LlamaConfig(**SMALL, **ENDS, **DIVIDED),
     "mamba": MambaConfig(**VOCABULARY, hidden_size=16, num_hidden_layers=2, state_size=4),
-    "mistral": MistralConfig(**SMALL, **ENDS, **DIVIDED),
-    "modernbert-decoder": ModernBertDecoderConfig(**SMALL, **SPECIAL),
-    "opt": OPTConfig(
-        **VOCABULARY,
-        **ENDS,
-        **{"hidden_size": 16, "ffn_dim": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
-        word_embed_proj_dim=16,
-    ),
-    "qwen2": Qwen2Config(**SMALL, **ENDS, **DIVIDED),
     "xlm, causal": XLMConfig(**XLM, pad_index=0, causal=True),
 }
 """Causal decoders: a token attends only to earlier ones."""
@@ -180,7 +150,6 @@ TRAINED: dict[str, Any] = {
     "deberta-v2": {**DISENTANGLED, "position_buckets": 8, "norm_rel_ebd": "layer_norm", "conv_kernel_size": 3},
     "electra": {"embedding_size": 8},
     "esm": {"pad_token_id": 1},
-    "rembert": {"input_embedding_size": 8},
     "xlnet": {"d_head": 16},
 }
 """Settings of pretrained models that are not their family's default ones: they add parameters, or ESM needs them."""

@@ -34,8 +34,19 @@ class Trace:
         return True
 
     def values(self) -> list[tuple[Any, ...]]:
-        points = [point for report in self.reports.values() for point in report.points]
-        return [(point.step, point.task, point.split, point.metric, point.value) for point in points]
+        return [values for report in self.reports.values() for values in values_of(report)]
+
+
+def values_of(report: EpochReport) -> list[tuple[Any, ...]]:
+    """The points of an epoch without their seconds."""
+    return [(point.step, point.task, point.split, point.metric, point.value) for point in report.points]
+
+
+def run_whole(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, **arguments: Any) -> Trace:
+    """Trains a trial; its reports and final weights."""
+    trace = Trace()
+    train(config, corpus, encoder, wrap=trace.watch, on_epoch=trace.note, **arguments)
+    return trace
 
 
 def record_details(

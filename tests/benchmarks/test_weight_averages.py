@@ -13,23 +13,11 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport
-from mtlib.training.evaluation import Predictions, predict
+from mtlib.training.evaluation import predict
 from search_spaces.presets import general
+from tests.recorded_details import run_whole
 
 STAGE = {"tasks": ["sst", "qqp", "sts"], "order": "unimax", "epochs": 1, "steps_per_epoch": 7}
-
-
-def dev_predictions(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder) -> list[Predictions]:
-    """What a trial predicts on dev after its last epoch."""
-    found: list[Predictions] = []
-
-    def keep(report: EpochReport) -> bool:
-        found[:] = [part for part in report.predictions if part.split == "dev"]
-        return True
-
-    train(config, corpus, encoder, on_epoch=keep)
-    return found
 
 
 def test_followed_averages_are_those_of_trials(
@@ -43,7 +31,8 @@ def test_followed_averages_are_those_of_trials(
     train(config, tiny_corpus, tiny_encoder, wrap=followed.start, on_step=followed.follow)
     for power, average in followed.averages.items():
         trial = config.override({"optimizer.average_power": power})
-        for part in dev_predictions(trial, tiny_corpus, tiny_encoder):
+        *_, last = run_whole(trial, tiny_corpus, tiny_encoder).reports.values()
+        for part in (part for part in last.predictions if part.split == "dev"):
             found = predict(average, config, tiny_corpus, part.task, "dev", torch.device("cpu"))
             assert np.array_equal(found.logits, part.logits), (power, part.task)
     print_scores(config, tiny_corpus, {"last step": followed.model, "power 2": followed.averages[2.0]})

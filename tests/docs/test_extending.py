@@ -18,14 +18,13 @@ from mtlib.config.trial import TrialConfig, with_methods
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, overall_score
-from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport
 from results.records.selection import read_selection
 from results.records.tables import read_trials
 from results.selector import main as select_main
 from results.stats.covariance import covariance_over_examples
 from results.stats.resampling import bootstrap_scores, score_examples
 from tests.one_line_error import one_line_error, one_line_exit
+from tests.recorded_details import run_whole
 from tests.results.selection.scored_sweep import build_sweep
 from tests.scripts import ROOT, run_process
 
@@ -89,15 +88,11 @@ def plain(tiny_config: TrialConfig) -> TrialConfig:
 def test_each_file_trains_a_step_and_is_listed(
     name: str, write: Write, plain: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
-    case, reports = CASES[name], list[EpochReport]()
+    case = CASES[name]
     config = with_methods(plain, read_methods([write(name)]))
     chosen = config.override(case["choose"])
 
-    def note(report: EpochReport) -> bool:
-        reports.append(report)
-        return True
-
-    train(chosen, tiny_corpus, tiny_encoder, on_epoch=note)
+    reports = run_whole(chosen, tiny_corpus, tiny_encoder).reports.values()
     points = [point for report in reports for point in report.points]
     losses = [point.value for point in points if point.metric == "loss"]
     assert losses

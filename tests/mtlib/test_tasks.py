@@ -45,8 +45,6 @@ def test_a_metric_may_be_of_one_class() -> None:
     task = dataclasses.replace(TASKS["qqp"], labels=("different", "same"), metric="f1:different")
     assert task.metric_entry.title == "F1 of different"
     assert dataclasses.replace(TASKS["sst"], metric="recall:4").metric_entry.title == "recall of 4"
-    with pytest.raises(ValueError, match=r"did you mean 'different'\? known: different, same$"):
-        dataclasses.replace(task, metric="f1:diferent")
     with pytest.raises(ValueError, match=r"metric of a regression task 'f1:5'; known: pearson, rmse, spearman$"):
         dataclasses.replace(TASKS["sts"], metric="f1:5")
 

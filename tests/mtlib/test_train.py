@@ -23,7 +23,7 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.evaluation import predict
 from mtlib.training.step import Interrupted
 from tests.killed import Killed
-from tests.recorded_details import Trace, record_details
+from tests.recorded_details import Trace, record_details, run_whole, values_of
 
 Trial = tuple[TrialConfig, Corpus, PretrainedEncoder]
 SHORT = {"smart.weight": 0, "stages.1.steps_per_epoch": 4}
@@ -48,21 +48,11 @@ def changed(trial: Trial, changes: dict[str, Any]) -> Trial:
     return trial[0].override(changes), *trial[1:]
 
 
-def run_whole(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, **arguments: Any) -> Trace:
-    trace = Trace()
-    train(config, corpus, encoder, wrap=trace.watch, on_epoch=trace.note, **arguments)
-    return trace
-
-
-def scores_of(report: EpochReport) -> list[tuple[Any, ...]]:
-    return [(point.step, point.task, point.split, point.metric, point.value) for point in report.points]
-
-
 def assert_same(first: Trace, second: Trace) -> None:
     """Weights, scores and predictions are equal bit for bit."""
     assert first.reports.keys() == second.reports.keys()
     for epoch, report in first.reports.items():
-        assert scores_of(report) == scores_of(second.reports[epoch])
+        assert values_of(report) == values_of(second.reports[epoch])
         for one, other in zip(report.predictions, second.reports[epoch].predictions, strict=True):
             assert np.array_equal(one.logits, other.logits)
             assert one.ids == other.ids
@@ -106,14 +96,14 @@ def test_a_run_killed_during_a_report_reports_the_epoch_again(whole: Trace, tria
 
     def note_once(report: EpochReport) -> bool:
         if report.epoch == 2 and not killed:
-            killed.append(scores_of(report))
+            killed.append(values_of(report))
             raise Killed
         return resumed.note(report)
 
     with pytest.raises(Killed):
         train(*trial, wrap=resumed.watch, on_epoch=note_once, states=states)
     train(*trial, wrap=resumed.watch, on_epoch=note_once, states=states)
-    assert killed == [scores_of(resumed.reports[2])]
+    assert killed == [values_of(resumed.reports[2])]
     assert_same(whole, resumed)
 
 
@@ -124,7 +114,7 @@ def test_an_interrupted_run_loses_no_step(whole: Trace, trial: Trial, tmp_path: 
     assert position(states) == (1, 0, 2)
     resumed = run_whole(*trial, states=states, on_step=lambda progress: seen.append(progress.step) or True)  # type: ignore[func-returns-value]
     assert seen[0] == 7
-    assert all(scores_of(whole.reports[epoch]) == scores_of(report) for epoch, report in resumed.reports.items())
+    assert all(values_of(whole.reports[epoch]) == values_of(report) for epoch, report in resumed.reports.items())
 
 
 def test_scoring_some_epochs_only_changes_no_weight_and_no_other_score(trial: Trial) -> None:
@@ -135,12 +125,12 @@ def test_scoring_some_epochs_only_changes_no_weight_and_no_other_score(trial: Tr
     assert [report.scored_epoch for report in some.reports.values()] == [0, 0, 0, 0, 0, 1]
     for epoch, report in some.reports.items():
         if epoch in (2, 3, 6):
-            assert scores_of(report) == scores_of(every.reports[epoch])
+            assert values_of(report) == values_of(every.reports[epoch])
             assert len(report.predictions) == len(every.reports[epoch].predictions) > 0
         else:
             assert (report.predictions, report.overall) == ((), None)
-            assert {part[3] for part in scores_of(report)} >= {"loss", "tokens"}
-            assert set(scores_of(report)) <= set(scores_of(every.reports[epoch]))
+            assert {part[3] for part in values_of(report)} >= {"loss", "tokens"}
+            assert set(values_of(report)) <= set(values_of(every.reports[epoch]))
 
 
 @pytest.mark.parametrize("changes", [{}, {"optimizer.average_power": 1}])

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from mtlib.config.schema import leaf_keys
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
 from mtlib.runtime.checksum import hash_of
 from mtlib.tasks import TASKS
 from search_spaces.published import (
@@ -17,7 +20,7 @@ from search_spaces.published import (
     read_published,
     recomputed_overall,
 )
-from search_spaces.space import describe_space, grid_trials, list_spaces, load_space
+from search_spaces.space import describe_space, grid_configs, grid_trials, list_spaces, load_space
 from tests.one_line_error import one_line_error
 
 SPACES = {space.name: space for space in list_spaces()}
@@ -64,6 +67,32 @@ def test_the_numbers_are_those_that_were_compared_with_the_papers() -> None:
     """A number that is changed must be compared with its paper again; the text of a row does not count."""
     numbers = [[place, row.scores, row.train_scores, row.overall, row.epoch] for place, row in printed_rows()]
     assert hash_of(numbers)[:16] == "0da5d05fcd2495fa"
+
+
+def settings_of(config: TrialConfig) -> dict[str, Any]:
+    """The settings that are not the default ones, by dotted key."""
+    plain = TrialConfig(stages=tuple(StageConfig(tasks=stage.tasks) for stage in config.stages)).to_tree()
+    defaults = {key: value_at(plain, key) for key in leaf_keys(plain)}
+    own = {key: value_at(config.to_tree(), key) for key in leaf_keys(config.to_tree())}
+    return {key: value for key, value in own.items() if key not in defaults or value != defaults[key]}
+
+
+def value_at(tree: Any, key: str) -> Any:
+    """The value of a dotted key in a tree of plain data."""
+    for part in key.split("."):
+        tree = tree[int(part)] if isinstance(tree, list) else tree[part]
+    return tree
+
+
+def test_the_configurations_are_those_that_were_compared_with_the_papers() -> None:
+    """A setting that is changed must be compared with its paper again; new settings with a default do not count."""
+    found = [
+        [name, trial, settings_of(config), [stage.tasks for stage in config.stages]]
+        for name, space in SPACES.items()
+        if name not in WITHOUT_TABLE
+        for trial, config in zip(grid_trials(space), grid_configs(space), strict=True)
+    ]
+    assert hash_of(found)[:16] == "506c53b1df14cd94"
 
 
 PAPER = Paper(title="A paper", encoder="tiny", data="some rows")

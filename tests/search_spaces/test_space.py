@@ -88,13 +88,6 @@ def test_a_star_and_a_task_of_it_are_one_key() -> None:
         space_with(base=TrialConfig(stages=(StageConfig(tasks=("qqp",)),)), grid={"tasks.*.batch_sise": (8, 16)})
 
 
-def test_without_ranges_the_grid_values_are_the_choices() -> None:
-    assert search_domain(space_with()) == {
-        "smart.weight": Choice(values=(0.0, 1.0)),
-        "tasks.sst.batch_size": Choice(values=(8, 16, 32)),
-    }
-
-
 def test_a_range_replaces_grid_values_and_may_add_a_key() -> None:
     ranges = {
         "smart.weight": Float(low=0, high=3),
@@ -209,16 +202,6 @@ def test_a_condition_may_be_on_a_key_of_the_grid_but_no_key_of_the_grid_may_have
             grid={**grid, "smart.num_steps": (1, 2)},
             conditions={"smart.num_steps": WITH_STEPS},
         )
-
-
-def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(ValueError, match=r"space 'trial_space', trial 0000 .*did you mean 'smart\.weight'"):
-        space_with(grid={"smart.wieght": (0.0, 1.0)})
-
-
-def test_an_invalid_value_is_refused_with_its_trial() -> None:
-    with pytest.raises(ValueError, match=r"trial 0001 \(smart\.weight=-1\.0\): smart\.weight must be at least 0"):
-        space_with(grid={"smart.weight": (0.0, -1.0)})
 
 
 def test_both_ends_of_a_range_are_checked() -> None:

@@ -1,29 +1,10 @@
-"""The table of losses: each entry matches its functions."""
-
-import inspect
+"""The table of losses: which kinds of task and how many outputs each has."""
 
 import pytest
-import torch
 
 from mtlib.config.losses import LOSSES, losses_for
-from mtlib.config.schema import fields_of
-from mtlib.kinds import KINDS
-from mtlib.runtime.lazy_functions import load_function
 from mtlib.tasks import TASKS
 from tests.config_cases import BASE, assert_range, override_error
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_every_function_takes_the_settings_by_name_and_gives_losses_of_the_labels_shape(name: str) -> None:
-    loss = LOSSES[name]
-    fields = fields_of([loss.settings])
-    for kind, place in loss.functions.items():
-        function = load_function(place)
-        assert list(inspect.signature(function).parameters)[2:] == list(fields)
-        logits = torch.zeros(3, KINDS[kind].num_logits(5))
-        labels = torch.ones_like(logits) if KINDS[kind].has_several_labels else torch.ones(3)
-        found = function(logits, labels, **{field: default for field, (_, default) in fields.items()})
-        assert found.shape == labels.shape
 
 
 @pytest.mark.parametrize("name", TASKS)

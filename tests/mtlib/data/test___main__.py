@@ -177,8 +177,3 @@ def test_wrong_use_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     assert "--glue must be given without DIR" in one_line_exit(main, capsys, tmp_path, "--glue")
     assert "--max-length must come with --encoder" in one_line_exit(main, capsys, tmp_path, "--max-length", "64")
     assert one_line_exit(main, capsys, tmp_path / "none").startswith("data must be a folder, got ")
-
-
-def test_definitions_of_glue_are_printed(capsys: Capture) -> None:
-    assert main(["--glue"]) == 0
-    assert "[tasks.cola]" in capsys.readouterr().out

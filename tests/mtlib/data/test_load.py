@@ -19,7 +19,6 @@ from mtlib.data.row_sources import HELD
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.tasks import TASKS, Task, TaskFiles
 from tests.one_line_error import one_line_error
-from tests.task_tables import read_folder
 
 SNLI = pd.DataFrame(
     {"id": ["a", "b", "c"], "sentence1": "A man.", "sentence2": ["One.", "Two.", "Three."], "label": [0, 1, 2]}
@@ -90,14 +89,6 @@ def test_without_a_folder_or_a_task_file_the_built_in_tasks_are_there(tmp_path: 
     assert data_tasks(None) == data_tasks(tmp_path) == TASKS
 
 
-def test_without_sources_the_files_of_the_tasks_are_read(folder: Path) -> None:
-    tables = read_data(config_of("sst", "sts"), folder)
-    expected = read_folder(folder, ("sst", "sts"))
-    assert list(tables) == list(expected)
-    assert content_fingerprint(tables) == content_fingerprint(expected)
-    assert all(table.num_own_rows == len(table.ids) for table in tables.values())
-
-
 def test_extra_data_is_read_where_a_stage_uses_it_with_mapped_labels(folder: Path) -> None:
     write(folder / "snli-train.csv", SNLI)
     assert ("snli", "train") not in read_data(config_of("qqp"), folder)
@@ -119,6 +110,7 @@ def test_a_prefix_is_before_each_text_of_its_task_and_of_its_extra_data(folder: 
 
 def test_every_missing_file_is_named_with_its_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "quora-dev.csv").unlink()
+    (folder / "quora-train.csv").write_text("wrong: no file is read before all are there")
     extra = {"task": "qqp", "path": str(tmp_path / "far.jsonl")}
     message = one_line_error(read_data, config_of("qqp", extra=("snli", "far"), sources={"far": extra}), folder)
     assert message.startswith(f"data folder {folder} lacks quora-dev.csv, snli-train.csv; ")

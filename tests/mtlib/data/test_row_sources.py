@@ -6,7 +6,6 @@ from pathlib import Path
 
 import datasets
 import numpy as np
-import pandas as pd
 import pytest
 
 from mtlib.data.row_labels import Layout
@@ -228,11 +227,6 @@ def test_several_labels_may_be_lists(tmp_path: Path, own: RowSource) -> None:
 def test_unlabelled_rows_need_no_label_column(tmp_path: Path, own: RowSource) -> None:
     (tmp_path / "own.csv").write_text("id,sentence\na,one\nb,\n")
     assert read_unlabelled(own, tmp_path) == ([["one"]], ["own.csv:3: sentence is blank"])
-
-
-def test_a_parquet_file_is_read_like_any_other(tmp_path: Path, own: RowSource) -> None:
-    pd.read_csv(tmp_path / "own.csv").to_parquet(tmp_path / "own.parquet")
-    assert rows_of(read(dataclasses.replace(own, paths=("own.parquet",)), tmp_path)) == rows_of(read(own, tmp_path))
 
 
 @pytest.mark.parametrize("dev", ["hf:///ds:train", "hf:///ds#en:train"])

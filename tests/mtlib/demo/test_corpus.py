@@ -13,8 +13,7 @@ from mtlib.demo.corpus import demo_folder, move_unless_there
 from mtlib.demo.overrides import demo_overrides
 from mtlib.model.encoder import load_encoder
 from mtlib.tasks import TASKS
-from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport
+from tests.recorded_details import run_whole
 from tests.task_tables import read_folder
 
 Tables = dict[TableKey, Table]
@@ -36,15 +35,9 @@ def tables(folder: Path) -> Tables:
 def test_the_tiny_encoder_beats_a_bag_of_words_and_overfits(folder: Path, tables: Tables, tmp_path: Path) -> None:
     """The best linear model of word counts, differences and overlap has .442, .578 and .578 on dev."""
     config, encoder = TrialConfig(stages=STAGGERED), load_encoder(str(folder / "encoder"))
-    reports: list[EpochReport] = []
-
-    def note(report: EpochReport) -> bool:
-        reports.append(report)
-        return True
-
     corpus = tokenize(tables, encoder.tokenizer, tmp_path)
-    train(config.override(demo_overrides(config)), corpus, encoder, on_epoch=note)
-    curves = {(point.task, point.split, point.metric): point.value for point in reports[-1].points}
+    *_, last = run_whole(config.override(demo_overrides(config)), corpus, encoder).reports.values()
+    curves = {(point.task, point.split, point.metric): point.value for point in last.points}
     assert 0.5 < curves["sst", "dev", "accuracy"] < 0.95
     assert 0.68 < curves["qqp", "dev", "accuracy"] < 0.95
     assert 0.6 < curves["sts", "dev", "pearson"] < 0.95

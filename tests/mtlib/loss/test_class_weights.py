@@ -16,8 +16,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.loss.class_weights import all_class_weights, balanced_weights, train_counts, weights_of_labels
 from mtlib.loss.losses import loss_per_example
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport
+from tests.recorded_details import run_whole
 
 CONFIG = TaskConfig(loss="binary_cross_entropy", encoding="single")
 COUNTED = {"loss": "counting", "batch_size": 10_000, "probe_rows": 0, "scored_train_rows": 0}
@@ -74,18 +73,13 @@ def test_an_own_loss_gets_the_counts_of_train_and_of_dev_each_class_counts_once(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     (tmp_path / "counting.py").write_text(COUNTING)
-    reports = list[EpochReport]()
-
-    def note(report: EpochReport) -> bool:
-        reports.append(report)
-        return True
-
     config = with_methods(tiny_config, read_methods([tmp_path / "counting.py"]))
     tasks = ["sst", "qqp"]
     plan = {"tasks": tasks, "order": "max_size_cycle", "sum_losses": True, "steps_per_epoch": 1}
     chosen = {f"tasks.{task}.{key}": value for task in tasks for key, value in COUNTED.items()}
-    train(config.override({"stages": [plan], "smart.weight": 0, **chosen}), tiny_corpus, tiny_encoder, on_epoch=note)
-    losses = {(point.task, point.split): point.value for point in reports[-1].points if point.metric == "loss"}
+    config = config.override({"stages": [plan], "smart.weight": 0, **chosen})
+    (report,) = run_whole(config, tiny_corpus, tiny_encoder).reports.values()
+    losses = {(point.task, point.split): point.value for point in report.points if point.metric == "loss"}
     for task in tasks:
         labels = tiny_corpus[task, "train"].labels
         occurs = np.unique(labels, return_counts=True)[1]

@@ -9,7 +9,6 @@ from torch.nn import functional
 from torchjd import aggregation
 
 from mtlib.loss.gradient_aggregation import combine
-from mtlib.loss.gradient_weights import weights_mgda
 from tests.mtlib.loss.gradient_tables import METHODS, combined, conflicting, cut, weighting
 
 
@@ -48,7 +47,7 @@ def worst_cosine(found: Tensor, matrix: Tensor) -> float:
 def test_mgda_is_the_shortest_vector_of_the_hull_for_any_ratio_of_lengths(num_tasks: int, ratio: float) -> None:
     for seed in range(5):
         matrix = unequal_conflicting(seed, num_tasks, ratio)
-        weights = weights_mgda(matrix @ matrix.T)
+        weights = METHODS["mgda"](matrix @ matrix.T, range(num_tasks), {})
         assert weights.min() >= 0
         assert weights.sum().item() == pytest.approx(1)
         shortest = weights @ matrix

@@ -1,15 +1,8 @@
-"""Average precision by hand, and where it is undefined."""
+"""Average precision where it is undefined; `test_table` has the rest."""
 
 import numpy as np
-import pytest
 
 from mtlib.metrics.average_precision import average_precision_influence, counted_average_precision
-
-
-def test_average_precision_by_hand() -> None:
-    labels = np.array([1.0, 0, 1, 0])
-    found = counted_average_precision(np.array([[4.0, 3, 2, 1], [1, 1, 1, 1]]), labels, None)
-    assert found[:, 0] == pytest.approx([(1 + 2 / 3) / 2, 0.5])
 
 
 def test_without_positive_examples_it_is_0() -> None:

@@ -207,8 +207,6 @@ def test_a_damaged_file_is_one_line_that_says_what_it_is(
     ("changes", "reason"),
     [
         ({"hidden_size": "64"}, "field 'hidden_size': TypeError: Field 'hidden_size' expected int, got str"),
-        ({"hidden_dropout_prob": "a lot"}, "field 'hidden_dropout_prob': TypeError: "),
-        ({"vocab_size": None}, "field 'vocab_size': TypeError: Field 'vocab_size' expected int, got NoneType"),
         ({"hidden_act": "geluu"}, "'geluu' of config.json is not known"),
     ],
 )

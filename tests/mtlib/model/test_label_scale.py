@@ -11,7 +11,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.label_scale import LabelScale
 from mtlib.model.multitask import MultiTaskModel
-from tests.mtlib.test_train import run_whole
+from tests.recorded_details import run_whole
 
 UNIT = {"tasks.sts.target_scale": "unit", "encoder.dropout": 0}
 

@@ -1,7 +1,6 @@
 """Losses that are read late are added once and in order; a trial ends as it does otherwise, some steps later."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,9 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.late_reading import GPU_DELAY, LateReader, late_reader
 from mtlib.stages.sampler import StepBatch
-from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport
 from mtlib.training.run import Run
 from mtlib.training.step import Interrupted, read_waiting, take_step
+from tests.recorded_details import run_whole
 
 NewRun = Callable[..., Run]
 SMALL: dict[str, Any] = {"stages.0.steps_per_epoch": 12, "stages.0.tasks": ("sst", "qqp")}
@@ -88,23 +86,12 @@ def test_a_trial_as_on_a_gpu_gives_what_a_cpu_gives(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches built ahead in training and evaluation, and losses read late, over stages and epochs."""
-    late, plain = list[EpochReport](), list[EpochReport]()
-
-    def note(found: list[EpochReport]) -> Callable[[EpochReport], bool]:
-        def add(report: EpochReport) -> bool:
-            found.append(report)
-            return True
-
-        return add
-
-    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=note(plain))
+    plain = run_whole(tiny_config, tiny_corpus, tiny_encoder)
     monkeypatch.setattr(mtlib.train, "late_reader", lambda _device: LateReader(delay=GPU_DELAY))
     for module in (mtlib.train, mtlib.training.evaluation):
         monkeypatch.setattr(module, "num_ahead", lambda _device: GPU_AHEAD)
-    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=note(late))
-    for one, other in zip(late, plain, strict=True):
-        assert {replace(point, seconds=0.0) for point in one.points} == {
-            replace(point, seconds=0.0) for point in other.points
-        }
+    late = run_whole(tiny_config, tiny_corpus, tiny_encoder)
+    assert set(late.values()) == set(plain.values())
+    for one, other in zip(late.reports.values(), plain.reports.values(), strict=True):
         for mine, its in zip(one.predictions, other.predictions, strict=True):
             assert np.array_equal(mine.logits, its.logits)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds
+from search_spaces.domain import Float, Int, Range, SearchKey, holds
 from search_spaces.questions.joint import SPACE
 from search_spaces.space import grid_trials, range_configs, search_domain, trial_config, trial_params
 
@@ -44,13 +44,3 @@ def test_every_end_and_every_condition_builds() -> None:
     assert {config.smart.num_steps for config in configs if config.smart.mode == "paper"} == {1, 3}
     assert {config.optimizer.layer_decay for config in configs} == {0.75, 1.0}
     assert grid_trials(SPACE) == []
-
-
-def test_the_required_settings_are_searched() -> None:
-    domain = search_domain(SPACE)
-    assert {
-        f"tasks.{task}.{field}" for task in ("sst", "qqp", "sts") for field in ("batch_size", "loss_weight")
-    } <= set(domain)
-    assert {"smart.weight", "optimizer.layer_decay"} <= set(domain)
-    assert domain["smart.weight"] == Float(low=0, high=3)
-    assert domain["loss_weighting"] == Choice(values=("fixed", "uncertainty"))
