@@ -149,17 +149,8 @@ def summary(ledger: Ledger, started: float) -> str:
     if ledger.race is not None and (decided := progress_words(ledger.race)):
         parts.append(decided)
     elapsed = f"{duration(time.time() - started)} elapsed"
-    left = ledger_seconds_left(ledger, time.time())
+    left = seconds_left(
+        ledger.records, ledger.progress, time.time(), num_left=counts.get("queued", 0), num_lanes=len(ledger.lanes)
+    )
     parts.append(elapsed if left is None else f"{elapsed}, about {duration(left)} left")
     return "; ".join(part for part in parts if part)
-
-
-def ledger_seconds_left(ledger: Ledger, now: float) -> float | None:
-    """Estimated seconds until the sweep ends; None before the first estimate is possible, and at the end."""
-    return seconds_left(
-        ledger.records,
-        ledger.progress,
-        now,
-        num_left=ledger.counts.get("queued", 0),
-        num_lanes=len(ledger.lanes),
-    )

@@ -117,9 +117,8 @@ def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
 
 def on_requeue(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
     """The trial's lane is down and the trial is queued again; the time until it has another lane does not count."""
-    seconds = wall_seconds(record, event, ledger)
-    ledger.progress.pop(record.trial_id, None)
-    return replace(record, status="queued", wall_seconds=seconds)
+    since = ledger.progress.pop(record.trial_id, {}).get("since")
+    return replace(record, status="queued", wall_seconds=record.wall_seconds if since is None else event.time - since)
 
 
 def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
@@ -135,12 +134,6 @@ def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
         wall_seconds=facts.get("wall_seconds", record.wall_seconds),
         peak_memory_bytes=max(record.peak_memory_bytes, facts.get("peak_memory_bytes", 0)),
     )
-
-
-def wall_seconds(record: TrialRecord, event: Event, ledger: Ledger) -> float:
-    """Seconds that the trial has had a lane, in all runs of its sweep."""
-    since = ledger.progress.get(record.trial_id, {}).get("since")
-    return record.wall_seconds if since is None else event.time - since
 
 
 def close_ledger(ledger: Ledger) -> None:

@@ -60,7 +60,6 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
     known = as_present(found, options, inputs.space)
     write_moved(options.folder, found.records, known.records)
     resumed = {"command": command, "time": datetime.now(UTC).isoformat(timespec="seconds")}
-    begun = info["options"]
     race = continued_race(info, options)
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     space = inputs.space
@@ -69,7 +68,8 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
     if race is not None:
         info[RACE_KEY] = race_to_json(race.decisions)
     info["num_configurations"] = plan.num_configurations
-    info[FIRST_LOOK] = declared_look(info, begun, plan)
+    if options.search == "grid" and info[FIRST_LOOK]["replicates"] == 1:  # earlier commands could tell nothing apart
+        info[FIRST_LOOK] = first_look(plan)
     base = inputs.space.base  # files and encoder may have other names
     info["base"]["data"]["tasks"], info["base"]["encoder"]["name"] = to_dict(base.data.tasks), base.encoder.name
     info["data"]["folder"], info["encoder"]["name"] = str(inputs.data_folder), base.encoder.name
@@ -103,23 +103,6 @@ def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord
     last = race.decisions[-1]
     going = replace(last, end="", expected_rounds=(options.replicates,) * len(last.open))
     return RaceRecord(decisions=(*race.decisions[:-1], going))
-
-
-def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: SweepPlan) -> dict[str, int | None]:
-    """Returns the first look, as an earlier command declared it,
-    or this one where earlier ones could tell nothing apart.
-
-    Args:
-        info: the content of `sweep.json`.
-        begun: the options of the last command.
-        plan: of this command.
-    """
-    earlier: dict[str, int | None] = info.get(FIRST_LOOK) or {
-        "configurations": begun.get("trials") or plan.num_configurations,
-        "replicates": begun["replicates"],
-    }
-    is_grid = plan.options.search == "grid"
-    return first_look(plan) if is_grid and earlier["replicates"] == 1 else earlier
 
 
 def as_present(found: KnownTrials, options: SweepOptions, space: SearchSpace) -> KnownTrials:

@@ -7,7 +7,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,8 +42,6 @@ class TrialRun:
     folder: TrialFolder
     reporter: Reporter
     device: torch.device
-    start: TrialStart | None = field(default=None)
-    """The content of `trial.json`; on rank 0, once the trial has its starting point."""
     is_mixed: bool = False
     """Whether a part was trained in another environment, so that others may not reuse it."""
 
@@ -88,10 +86,10 @@ def begin(run: TrialRun) -> tuple[int, bool]:
         environments.append(dict(loaded.origin.environment))
     sizes = tuple(stage.micro_batch_size for stage in loaded.config.stages)
     notes = (*begun.notes, *(() if begun.micro_batch_sizes else describe_parts(run, sizes)), *found.notes)
-    run.start = replace(found.start, environments=tuple(environments), micro_batch_sizes=sizes, notes=notes)
+    start = replace(found.start, environments=tuple(environments), micro_batch_sizes=sizes, notes=notes)
     run.is_mixed = found.is_mixed
-    run.reporter.shared_seconds = run.start.shared_seconds
-    write_start(run.folder.root, run.start)
+    run.reporter.shared_seconds = start.shared_seconds
+    write_start(run.folder.root, start)
     report_start(run, found)
     if found.epochs and not found.is_finished:
         store_missed_stage(run, found.epochs)

@@ -93,8 +93,8 @@ def prepare(options: SweepOptions, show: Show) -> PreparedSweep:
     # The space that is searched: the base is changed first, as --vary, plans and --set depend on it.
     check_changes(options, base, asked)
     options = with_searched_encoder(options, base, asked)
-    sources = find_sources(options, base, asked)
-    base = change_base(base, sources.encoder, options)
+    data_folder, encoder, notes = find_sources(options, base, asked)
+    base = change_base(base, encoder, options)
     if asked is None or options.vary:
         space = vary(base, "overall" if asked is None else asked.metric, options.vary, options.smaller_grids)
     else:
@@ -105,9 +105,9 @@ def prepare(options: SweepOptions, show: Show) -> PreparedSweep:
 
     # The rows of all its configurations.
     inputs = dataclasses.replace(
-        read_inputs(space, sources.folder),
+        read_inputs(space, data_folder),
         kept_space=kept,
-        notes=sources.notes,
+        notes=notes,
         precision_reason=None if begun is None else begun.get("precision_reason"),
     )
     show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
