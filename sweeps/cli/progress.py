@@ -32,19 +32,24 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
 
     A terminal has a live table; any other console gets a line for each start, report and end of a trial, and in
     long epochs of the steps.
+
+    Raises:
+        BrokenPipeError: standard output is closed.
     """
-    started = time.time()
-    if not console.is_terminal:
-        yield plain_printer(lambda lines: show_lines(lines, console.file), started)
-        return
-    ledgers: list[Ledger] = []
-    with redrawn_lines(console, lambda width: live_lines(ledgers, started, width)) as show_above:
+    started, ledgers = time.time(), list[Ledger]()
+    try:
+        if not console.is_terminal:
+            yield plain_printer(lambda lines: show_lines(lines, console.file), started)
+            return
+        with redrawn_lines(console, lambda width: live_lines(ledgers, started, width)) as show_above:
 
-        def on_event(event: Event, ledger: Ledger) -> None:
-            ledgers[:] = [ledger]
-            show_above(lasting_lines(event))
+            def on_event(event: Event, ledger: Ledger) -> None:
+                ledgers[:] = [ledger]
+                show_above(lasting_lines(event))
 
-        yield on_event
+            yield on_event
+    except SystemExit as error:  # rich raises it when standard output is closed
+        raise BrokenPipeError from error
 
 
 def plain_printer(show: ShowLines, started: float) -> OnEvent:

@@ -38,10 +38,9 @@ def run_given(given: GivenOptions, command: str) -> int:
         return print_only(lambda: show_dry_run(options))
     if options.address is None:
         stay_on_loopback()
-    from sweeps.cli.listeners import printing_listener
-    from sweeps.driver.whole_sweep import run_or_resume
+    from sweeps.cli.whole_sweep import run_or_resume
 
-    return run_or_resume(options, printing_listener(), command).exit_code
+    return run_or_resume(options, command, is_verbose=True).exit_code
 
 
 def show_dry_run(options: SweepOptions) -> None:

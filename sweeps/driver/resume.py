@@ -1,7 +1,7 @@
 """Resumes a sweep: reads its options, checks that its inputs are unchanged, and finds what is left to run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +23,7 @@ from results.records.trials import (
 from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
-from sweeps.driver.pending import describe_progress, is_sweep_over
+from sweeps.driver.pending import describe_progress
 from sweeps.driver.race_watch import decide
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.plan.create import first_look
@@ -31,24 +31,11 @@ from sweeps.plan.prepare import PreparedSweep
 from sweeps.plan.provenance import describe_code
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resumed:
-    """A sweep that is ready to continue."""
-
-    plan: SweepPlan
-    known: KnownTrials
-    """Its trials; those that are queued will be run."""
-    notes: tuple[str, ...]
-    """Lines to print."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is left to run."""
-        return is_sweep_over(self.plan, self.known.records)
-
-
-def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
+def resume_sweep(prepared: PreparedSweep, command: str) -> tuple[SweepPlan, KnownTrials]:
     """Makes a sweep ready to continue, and notes the resume by `command` in its `sweep.json`.
+
+    Returns:
+        What is run, and the trials so far, of which those that are queued will be run, with lines to print.
 
     Raises:
         ValueError: the space, the data or the encoder has changed; the difference is named.
@@ -83,8 +70,7 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
         lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
     mending = [] if damage is None else [f"{damage}; it is written again from its copy"]
-    notes = [*mending, *known.notes, *lines, *progress, *changed_code(info)]
-    return Resumed(plan=plan, known=known, notes=tuple(notes))
+    return plan, replace(known, notes=(*mending, *known.notes, *lines, *progress, *changed_code(info)))
 
 
 def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord | None:

@@ -1,13 +1,14 @@
 """From options to what is run: the one place where the space and the options of a sweep are made what they are."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from mtlib.config.trial import with_methods
 from mtlib.data.load import data_tasks
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, preview_encoder
+from mtlib.runtime.console import ShowLines
 from mtlib.runtime.storage import check_answer, exists, is_file, open_folder
 from results.records.trials import SWEEP_FILE, read_sweep, sweep_tasks
 from search_spaces.presets import general
@@ -36,9 +37,6 @@ from sweeps.plan.space_changes import (
 from sweeps.plan.tokenizers import fit_tokenizers
 from sweeps.tracking.tracker import check_trackers
 
-Show = Callable[[Iterable[str]], None]
-"""Gets lines to show, and reads them all."""
-
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
 """Shown before encoders are found and tried, which takes about four seconds for BERT-base."""
 MEASURING = "Measuring on a GPU how much memory the trials need ..."
@@ -66,7 +64,7 @@ class PreparedSweep:
         )
 
 
-def prepare(options: SweepOptions, show: Show) -> PreparedSweep:
+def prepare(options: SweepOptions, show: ShowLines) -> PreparedSweep:
     """Makes options what is run, for a new sweep, a resumed one and a dry run; of the last no weights are fetched.
 
     Args:
@@ -143,7 +141,7 @@ def check_name_is_free(options: SweepOptions) -> None:
     raise ValueError(f"{rule}, got {options.folder}{hint}")
 
 
-def load_encoders(options: SweepOptions, space: SearchSpace, show: Show) -> dict[str, PretrainedEncoder]:
+def load_encoders(options: SweepOptions, space: SearchSpace, show: ShowLines) -> dict[str, PretrainedEncoder]:
     """Returns the encoders of a space by name; a dry run says where they are instead of fetching their weights."""
     names = encoder_names(space)
     if not options.dry_run:

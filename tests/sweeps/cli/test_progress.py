@@ -166,3 +166,9 @@ def test_replayed_epochs_add_no_lines(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     assert len(printed(ledger, started(), again, again)) == 1
     assert ledger.records["0000-r0"].best == {"sst": 0.5}
+
+
+def test_output_that_closes_while_progress_is_shown_is_a_broken_pipe() -> None:
+    """Rich raises SystemExit there."""
+    with pytest.raises(BrokenPipeError), show_progress(Console(file=io.StringIO())):
+        raise SystemExit(1)
