@@ -71,7 +71,7 @@ def overview(storage: str) -> list[str]:
     titles = ["sweep", "state", "done", "running", "left", "failed", "best"]
     rows = []
     for state in states:
-        numbers = (state.num_done, state.num_running, state.num_left, state.num_failed)
+        numbers = (state.num_done, state.counts["running"], state.num_left, state.counts["failed"])
         counts = [[str(number)] for number in numbers]
         rows.append([[state.name], state.life.split(" ", 1), *counts, state.best_text.split(" ")])
     unread = [f"{name} cannot be read: {first_line(error)}" for name, error in damaged]
@@ -118,7 +118,8 @@ def next_lines(commands: Sequence[str]) -> list[str]:
 def status_lines(state: SweepState) -> Iterator[str]:
     """Yields what is known of a sweep as a whole."""
     yield f"{state.name}: {state.space.get('question', '')}"
-    counts = f"{state.num_done} done, {state.num_running} running, {state.num_left} left, {state.num_failed} failed"
+    running, failed = state.counts["running"], state.counts["failed"]
+    counts = f"{state.num_done} done, {running} running, {state.num_left} left, {failed} failed"
     left = "" if state.seconds_left is None else f"; about {duration(state.seconds_left)} left"
     yield f"{state.life}: {counts}{left}"
     if state.best_text:

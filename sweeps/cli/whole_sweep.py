@@ -11,7 +11,6 @@ from mtlib.runtime.errors import first_line
 from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
-from sweeps.driver.pending import is_sweep_over
 from sweeps.driver.resume import resume_sweep
 from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
@@ -20,6 +19,7 @@ from sweeps.plan.create import create_sweep, discard_unstarted
 from sweeps.plan.prepare import PreparedSweep, prepare
 from sweeps.plan.report import describe_disk_need, describe_total
 from sweeps.plan.space_changes import writing_to
+from sweeps.search.trial import num_left_to_run
 from sweeps.tracking.listener import Trackers
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
@@ -55,7 +55,7 @@ def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "
             with Ownership(options.folder) as ownership:
                 plan, known = resume_sweep(prepared, command)
                 show(known.notes, is_verbose)
-                if is_sweep_over(plan, known.records):
+                if num_left_to_run(plan, known.records, plan.race) == 0:
                     return finish_ended_sweep(plan, known, is_verbose)
                 training_inputs = prepare_training_inputs(prepared)
                 del prepared  # whose texts take more memory than their tokens

@@ -9,10 +9,9 @@ from results.records.expected_trials import status_counts
 from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
-from sweeps.driver.pending import num_left_to_run
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
-from sweeps.search.trial import Trial, make_trial, queued_record
+from sweeps.search.trial import Trial, make_trial, num_left_to_run, queued_record
 
 
 @dataclass(kw_only=True)
@@ -59,27 +58,17 @@ def add_trial(ledger: Ledger, trial: Trial) -> None:
 
 def apply_event(ledger: Ledger, event: Event) -> None:
     """Updates the ledger by one event."""
-    if event.kind == "tick":
-        return
+    changes = {"started": on_start, "resumed": on_start, "starting_point": on_starting_point, "report": on_report}
+    changes |= {"requeued": on_requeue, "ended": on_end}
+    trial_id = str(event.trial_id)
     if event.kind == "lane_open":
         ledger.lanes[str(event.lane)] = event.facts["host"]
     elif event.kind in ("lane_down", "lane_closed", "lane_failed"):
         ledger.lanes.pop(str(event.lane), None)
-    elif event.trial_id is not None:
-        apply_to_trial(ledger, event.trial_id, event)
-
-
-def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
-    """Updates one trial by an event."""
-    record = ledger.records[trial_id]
-    if event.kind == "progress":
+    elif event.kind == "progress":
         ledger.progress[trial_id] = {**ledger.progress.get(trial_id, {}), **event.facts}
-        return
-    if event.kind == "stage_finished":
-        return
-    changes = {"started": on_start, "resumed": on_start, "starting_point": on_starting_point, "report": on_report}
-    changes |= {"requeued": on_requeue, "ended": on_end}
-    ledger.records[trial_id] = changes[event.kind](record, event, ledger)
+    elif event.kind in changes:  # others say nothing of a trial's record
+        ledger.records[trial_id] = changes[event.kind](ledger.records[trial_id], event, ledger)
 
 
 def on_start(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:

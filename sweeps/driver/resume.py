@@ -9,6 +9,7 @@ from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import open_folder
 from results.answers.race_words import decision_lines
+from results.records.expected_trials import expected_trials
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import (
@@ -23,12 +24,12 @@ from results.records.trials import (
 from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
-from sweeps.driver.pending import describe_progress
 from sweeps.driver.race_watch import decide
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.plan.create import first_look
 from sweeps.plan.prepare import PreparedSweep
 from sweeps.plan.provenance import describe_code
+from sweeps.search.trial import num_left_to_run
 
 
 def resume_sweep(prepared: PreparedSweep, command: str) -> tuple[SweepPlan, KnownTrials]:
@@ -70,7 +71,7 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> tuple[SweepPlan, Know
         lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
     mending = [] if damage is None else [f"{damage}; it is written again from its copy"]
-    return plan, replace(known, notes=(*mending, *known.notes, *lines, *progress, *changed_code(info)))
+    return plan, replace(known, notes=(*mending, *known.notes, *lines, progress, *changed_code(info)))
 
 
 def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord | None:
@@ -121,6 +122,16 @@ def relocate(record: TrialRecord, space: SearchSpace) -> TrialRecord:
         return record
     config = config.override({"encoder.name": name, "data.tasks": tasks})
     return replace(record, config=config.to_json(), config_hash=config.content_hash)
+
+
+def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> str:
+    """Returns the numbers of trials that have ended and that have begun, in a line."""
+    if num_left_to_run(plan, known, plan.race) == 0:
+        return f"All {len(known)} trials have ended: nothing is left to do."
+    num_ended = sum(record.status not in UNFINISHED for record in known)
+    num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
+    expected = expected_trials(plan.facts, known, plan.race)
+    return f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."
 
 
 def changed_code(info: Mapping[str, Any]) -> list[str]:

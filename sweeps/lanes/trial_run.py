@@ -30,7 +30,7 @@ from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.reporter import Reporter
 from sweeps.reuse.finished_trials import TrialFolder, register_finished
 from sweeps.reuse.stage_store import has_stage
-from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point, store_cut, truncate_trial
+from sweeps.reuse.starting_point import prepare_starting_point, store_cut, truncate_trial
 
 
 @dataclass(kw_only=True)
@@ -90,7 +90,10 @@ def begin(run: TrialRun) -> tuple[int, bool]:
     run.is_mixed = found.is_mixed
     run.reporter.shared_seconds = start.shared_seconds
     write_start(run.folder.root, start)
-    report_start(run, found)
+    facts = {name: getattr(start, name) for name in ("shared_steps", "shared_seconds", "taken_from")}
+    state = next((name.rpartition("-")[0] for name in saved_states(run.folder.states)), "")
+    facts |= {"epochs": found.epochs, "notes": list(found.notes), "state": state}
+    run.reporter.tell("starting_point", facts)
     if found.epochs and not found.is_finished:
         store_missed_stage(run, found.epochs)
     return found.epochs, found.is_finished
@@ -102,14 +105,6 @@ def describe_parts(run: TrialRun, sizes: Sequence[int | None]) -> tuple[str, ...
     changed = [index for index, stage in enumerate(configured) if stage.micro_batch_size != sizes[index]]
     trial, rule = run.folder.trial_id, "the GPU's memory does not hold a batch at once"
     return tuple(f"{trial}: {rule} in stage {index}; it passes in parts of {sizes[index]} rows" for index in changed)
-
-
-def report_start(run: TrialRun, found: StartingPoint) -> None:
-    """Reports where the trial starts."""
-    start = found.start
-    facts = {"shared_steps": start.shared_steps, "shared_seconds": start.shared_seconds, "taken_from": start.taken_from}
-    state = next((name.rpartition("-")[0] for name in saved_states(run.folder.states)), "")
-    run.reporter.tell("starting_point", {**facts, "epochs": found.epochs, "notes": list(found.notes), "state": state})
 
 
 def store_missed_stage(run: TrialRun, epochs: int) -> None:

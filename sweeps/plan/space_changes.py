@@ -22,7 +22,7 @@ from search_spaces.set_values import change_plans, expand_keys
 from search_spaces.space import SearchSpace, choice_values
 from search_spaces.space_file import find_space, is_path, run_space_file
 from search_spaces.space_json import SPACE_JSON, space_from_json
-from search_spaces.task_fit import fit_space, trained_tasks, with_definitions
+from search_spaces.task_fit import trained_tasks, with_definitions
 from search_spaces.vary import varied_values
 from sweeps.options import ENCODER_KEY, SweepOptions
 from sweeps.plan.differences import differences, listed
@@ -63,7 +63,7 @@ def read_asked_space(
     except FileNotFoundError:
         raise ValueError(f"a sweep that is resumed must have the copy of its space, got no {place}") from None
     if name == SPACE_JSON:
-        return fit_space(space_from_json(kept), None, tasks, options.set, methods), kept
+        return find_space(space_from_json(kept), tasks, options.set, methods)
     return run_space_file(place, kept, tasks, options.set, methods), kept
 
 

@@ -17,16 +17,15 @@ from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_s
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.history import KnownTrials
-from sweeps.driver.pending import is_sweep_over
-from sweeps.driver.resume import relocate, resume_sweep
+from sweeps.driver.resume import describe_progress, relocate, resume_sweep
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
 from sweeps.plan.given_options import read_saved_options
 from sweeps.plan.inputs import SweepInputs
-from sweeps.search.trial import known_configurations, make_trial
+from sweeps.search.trial import known_configurations, make_trial, num_left_to_run, queued_record
 from tests.prepared import prepared_with
 from tests.recorded_trials import write_trial
-from tests.sweeps.conftest import UNUSUAL_OPTIONS
+from tests.sweeps.conftest import UNUSUAL_OPTIONS, MakePlan
 
 OTHER_ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint="another", num_parameters=7)}
 TASKS = ("sst", "qqp", "sts")
@@ -95,7 +94,7 @@ def test_unfinished_trials_are_queued_ended_ones_stay_and_failed_ones_are_queued
     assert statuses == [*((status, None) for status in STATUSES[:3]), failed, ("queued", None)]
     assert [record.epochs for record in known.records] == [2] * 5
     assert (plan.space, plan.data_folder) == (inputs.space, inputs.data_folder)
-    assert not is_sweep_over(plan, known.records)
+    assert num_left_to_run(plan, known.records, None) > 0
 
 
 def test_trials_name_the_encoders_current_place(sweep: Build, inputs: SweepInputs) -> None:
@@ -123,7 +122,7 @@ def test_sweep_is_over_unless_failed_trials_are_retried_or_configurations_added(
     options = sweep("complete", "reused", "pruned", "failed")
     for change, is_over in (({}, True), ({"retry_failed": True}, False), ({"extend": 1}, False)):
         plan, known = resume(dataclasses.replace(options, **change), inputs)
-        assert is_sweep_over(plan, known.records) == is_over
+        assert (num_left_to_run(plan, known.records, None) == 0) == is_over
 
 
 def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: SweepInputs) -> None:
@@ -230,3 +229,27 @@ def test_values_added_to_a_grid_are_new_configurations_beside_the_old_trials(
     info = read_sweep(begun.folder)
     assert (dict(info["space"]["grid"]), info["num_configurations"]) == ({"smart.weight": [0.0, 1.0, 0.5]}, 3)
     assert resume(read_saved_options(begun.folder), grids)[0].space == plan.space
+
+
+def records_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
+    """The first trial of a configuration for each status."""
+    specs = [make_trial(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
+    return [
+        dataclasses.replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)
+    ]
+
+
+def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> None:
+    plan = make_plan(trials=7, search="tpe", grid={}, ranges={"smart.weight": Float(low=0, high=1)})
+    known = records_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
+    known[3] = dataclasses.replace(known[3], epochs=2)
+    assert num_left_to_run(plan, known, None) > 0
+    assert describe_progress(plan, known).startswith("4 of 7 trials have ended; 1 of the others had begun")
+
+
+@pytest.mark.parametrize("statuses", [("complete", "reused", "pruned"), ("complete", "failed", "failed")])
+def test_sweep_whose_trials_have_ended_is_over(make_plan: MakePlan, statuses: tuple[str, ...]) -> None:
+    plan = make_plan()
+    known = records_of(plan, *statuses)
+    assert num_left_to_run(plan, known, None) == 0
+    assert "All 3 trials have ended" in describe_progress(plan, known)
