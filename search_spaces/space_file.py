@@ -13,10 +13,10 @@ from mtlib.config.methods import BUILT_IN, Methods
 from mtlib.data.file_suggestions import describe_folder
 from mtlib.runtime.errors import require
 from mtlib.runtime.source_code import naming_lines, run_source
-from mtlib.runtime.storage import expanded_path, split_location
+from mtlib.runtime.storage import expanded_path
 from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, load_space, space_names
-from search_spaces.space_json import SPACE_JSON, space_from_json, space_to_json
+from search_spaces.space_json import space_from_json, space_to_json
 from search_spaces.task_fit import NO_CHANGES, Changes, fit_space
 
 SUFFIX = ".py"
@@ -52,16 +52,6 @@ def find_space(
     space = load_space(asked)
     make_space = getattr(importlib.import_module(f"search_spaces.questions.{asked}"), MAKER, None)
     return fit_space(space, make_space, tasks, changes, methods), None
-
-
-def read_kept_space(
-    place: str, kept: bytes, tasks: Mapping[str, Task], changes: Changes, methods: Methods
-) -> SearchSpace:
-    """Returns the space that was kept with a sweep, from the content of its file at a path or URI; one of the name
-    `SPACE_JSON` holds a space that was built in Python."""
-    if split_location(place)[1] == SPACE_JSON:
-        return fit_space(space_from_json(kept), None, tasks, changes, methods)
-    return run_space_file(place, kept, tasks, changes, methods)
 
 
 def is_path(name: str) -> bool:

@@ -25,8 +25,7 @@ from results.stats.texts import named
 from results.sweep import Sweep, load_sweep
 from search_spaces.space import SearchSpace
 from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED, tracker_names
-from sweeps.cli.listeners import printing_listener, silent_listener
-from sweeps.driver.whole_sweep import run_or_resume
+from sweeps.cli.whole_sweep import run_or_resume
 from sweeps.options import SweepOptions
 from sweeps.plan.given_options import read_options
 
@@ -162,8 +161,7 @@ def run_sweep(
         require_name(name, [f.name for f in fields(SweepOptions) if f.name not in NOT_GIVEN], "option")
     given = {name: plain_option(name, value) for name, value in {"space": space, **options}.items()}
     given = {name: value for name, value in given.items() if value is not None}
-    listener = printing_listener() if verbose else silent_listener()
-    ending = run_or_resume(read_options(given, ray_address()), listener, python_call(given))
+    ending = run_or_resume(read_options(given, ray_address()), python_call(given), is_verbose=verbose)
     return FinishedSweep(
         folder=local_path(ending.folder) or ending.folder,
         exit_code=ending.exit_code,

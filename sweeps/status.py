@@ -4,7 +4,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, duration, new_parser, parse_words, run_command
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, show_lines, table_lines
@@ -21,16 +21,6 @@ UNLIMITED_WIDTH = 10_000
 """Columns where there is neither a terminal nor the variable COLUMNS."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """A state to show: notes, then a table, and what to type next."""
-
-    notes: Sequence[str]
-    tables: Sequence[PrintedTable]
-    """The table as it is, and a tall one for narrow terminals."""
-    commands: Sequence[str]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     return run_command(lambda: run_status(arguments))
@@ -44,13 +34,9 @@ def run_status(arguments: Sequence[str] | None) -> None:
     if options.sweep is None:
         is_given = "--storage" in options.flags
         require(exists(storage) or not is_given, "--storage must be a folder that exists", storage)
-        drawn = overview(storage)
+        show_lines(overview(storage))
     else:
-        drawn = detail(find_sweep_folder(options.sweep, storage))
-    width = shutil.get_terminal_size((UNLIMITED_WIDTH, 24)).columns
-    table = table_lines(width, *drawn.tables) if drawn.tables[0].rows else []
-    following = ["", "Next:"] if drawn.commands else []
-    show_lines([*drawn.notes, *table, *following, *(f"{COMMAND_INDENT}{command}" for command in drawn.commands)])
+        show_lines(detail(find_sweep_folder(options.sweep, storage)))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -79,25 +65,23 @@ exit codes: {SUCCESS} listed, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
     return parser
 
 
-def overview(storage: str) -> Drawn:
-    """Returns all sweeps of a storage, the newest first."""
+def overview(storage: str) -> list[str]:
+    """Returns all sweeps of a storage, the newest first, as lines, and what to type next for each."""
     states, damaged = list_sweeps(storage)
     titles = ["sweep", "state", "done", "running", "left", "failed", "best"]
     rows = []
     for state in states:
-        numbers = (state.num_done, state.num_running, state.num_left, state.num_failed)
+        numbers = (state.num_done, state.counts["running"], state.num_left, state.counts["failed"])
         counts = [[str(number)] for number in numbers]
         rows.append([[state.name], state.life.split(" ", 1), *counts, state.best_text.split(" ")])
     unread = [f"{name} cannot be read: {first_line(error)}" for name, error in damaged]
-    return Drawn(
-        notes=unread if states or damaged else [f"No sweeps in {storage}."],
-        tables=wide_and_tall(titles, rows, " ", numbers=range(2, 6)),
-        commands=[state.next_command for state in states],
-    )
+    notes = unread if states or damaged else [f"No sweeps in {storage}."]
+    table = fitting_table(titles, rows, " ", numbers=range(2, 6))
+    return [*notes, *table, *next_lines([state.next_command for state in states])]
 
 
-def detail(folder: str) -> Drawn:
-    """Returns the trials of a sweep."""
+def detail(folder: str) -> list[str]:
+    """Returns the trials of a sweep as lines, and what to type next."""
     state = read_sweep_state(folder)
     keys = list(dict.fromkeys(key for record in state.records for key in record.params))
     texts = {key: value_texts([record.params[key] for record in state.records if key in record.params]) for key in keys}
@@ -109,28 +93,33 @@ def detail(folder: str) -> Drawn:
         cells = [[cell] for cell in (record.trial_id, record.status, epochs, step, *values)]
         rows.append([*cells, [record.error] if record.error else score_texts(record, state.tasks)])
     titles = ["trial", "status", "epoch", "step", *keys, "newest dev scores"]
-    return Drawn(
-        notes=[*status_lines(state), ""],
-        tables=wide_and_tall(titles, rows, "  "),
-        commands=[state.next_command],
-    )
+    return [*status_lines(state), "", *fitting_table(titles, rows, "  "), *next_lines([state.next_command])]
 
 
-def wide_and_tall(
+def fitting_table(
     titles: Sequence[str], rows: Sequence[Sequence[Sequence[str]]], separator: str, numbers: Collection[int] = ()
-) -> tuple[PrintedTable, PrintedTable]:
-    """Returns a table with the parts of cells side by side, and one that has them, and parts of titles,
-    below each other."""
+) -> list[str]:
+    """Returns a table with the parts of cells side by side, or, on a narrow terminal, with them and the parts of titles
+    below each other; nothing without rows."""
+    if not rows:
+        return []
     joined = [[separator.join(parts) for parts in row] for row in rows]
     wide = PrintedTable(titles=titles, rows=joined, names=titles, numbers=numbers, has_rule=False)
     broken = [title.split(" ") if " " in title else broken_key(title) for title in titles]
-    return wide, replace(wide, titles=broken, rows=rows, is_spaced=True)
+    width = shutil.get_terminal_size((UNLIMITED_WIDTH, 24)).columns
+    return table_lines(width, wide, replace(wide, titles=broken, rows=rows, is_spaced=True))
+
+
+def next_lines(commands: Sequence[str]) -> list[str]:
+    """Returns what to type next, below a title; nothing without commands."""
+    return ["", "Next:", *(f"{COMMAND_INDENT}{command}" for command in commands)] if commands else []
 
 
 def status_lines(state: SweepState) -> Iterator[str]:
     """Yields what is known of a sweep as a whole."""
     yield f"{state.name}: {state.space.get('question', '')}"
-    counts = f"{state.num_done} done, {state.num_running} running, {state.num_left} left, {state.num_failed} failed"
+    running, failed = state.counts["running"], state.counts["failed"]
+    counts = f"{state.num_done} done, {running} running, {state.num_left} left, {failed} failed"
     left = "" if state.seconds_left is None else f"; about {duration(state.seconds_left)} left"
     yield f"{state.life}: {counts}{left}"
     if state.best_text:

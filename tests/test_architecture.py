@@ -65,7 +65,7 @@ MAY_USE_RICH = {
     "results.inference.bundle.write": {"rich.filesize"},
     "results.inference.progress_bar": {"rich.console", "rich.progress"},
     "sweeps.cli.progress": {"rich.console"},
-    "sweeps.plan.disk": {"rich.filesize"},
+    "sweeps.plan.report": {"rich.filesize"},
 }
 """The other files that use rich, and what of it."""
 NOT_IN_RESULTS = {"torch", "ray", "transformers", "optuna"}

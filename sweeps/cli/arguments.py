@@ -1,9 +1,10 @@
 """The command line of `sweeps/run.py`: its flags, help, exit codes, and the options that are given on it."""
 
 import argparse
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require
@@ -19,11 +20,8 @@ SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4
 """Exit codes of this command alone."""
 
 
-class HasArguments(Protocol):
-    """A group of arguments, whose class argparse does not name."""
-
-    def add_argument(self, *names: str, **settings: Any) -> Any:
-        """Adds an argument."""
+AddArgument = Callable[..., Any]
+"""`add_argument` of a group of arguments, whose class argparse does not name."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -80,17 +78,16 @@ exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {W
   {LIMIT_REACHED} a limit was reached, {INTERRUPTED} interrupted
 """
     parser = new_parser(run, usage, description, examples)
-    add_question(parser.add_argument_group("question"))
-    add_search(parser.add_argument_group("search"))
-    add_place(parser.add_argument_group("resources and storage"))
-    add_resumption(parser.add_argument_group("reuse and resuming"))
+    add_question(parser.add_argument_group("question").add_argument)
+    add_search(parser.add_argument_group("search").add_argument)
+    add_place(parser.add_argument_group("resources and storage").add_argument)
+    add_resumption(parser.add_argument_group("reuse and resuming").add_argument)
     parser.set_defaults(**{item.name: item.default for item in fields(SweepOptions) if item.default is not MISSING})
     return parser
 
 
-def add_question(group: HasArguments) -> None:
+def add_question(add: AddArgument) -> None:
     """Flags for the space, the data and the encoder."""
-    add = group.add_argument
     words = "search space: one of those that --list-spaces shows, or a Python file of your own, e.g. my_space.py"
     add("--space", metavar="NAME|FILE", help=words)
     words = "folder of the tasks' files, with tasks.toml or in a known layout (default: demonstration corpus)"
@@ -123,9 +120,9 @@ def add_question(group: HasArguments) -> None:
     add("--list-keys", action="store_true", help=words)
 
 
-def add_search(group: HasArguments) -> None:
+def add_search(add: AddArgument) -> None:
     """Flags for the search over configurations."""
-    add, default = group.add_argument, f"(default: {DEFAULT_TRIALS})"
+    default = f"(default: {DEFAULT_TRIALS})"
     add("--search", metavar="|".join(get_args(Search)), help="default: %(default)s, tpe with a range in --vary")
     add("--trials", type=whole_number, metavar="N", help=f"configurations to draw with tpe or random {default}")
     add(
@@ -152,9 +149,8 @@ def add_search(group: HasArguments) -> None:
     add("--seed", type=whole_number, metavar="S", help="seed of everything random (default: %(default)s)")
 
 
-def add_place(group: HasArguments) -> None:
+def add_place(add: AddArgument) -> None:
     """Flags for resources and folders."""
-    add = group.add_argument
     add("--workers", type=whole_number, metavar="N", help="workers that train one trial (default: %(default)s)")
     add("--cpus-per-worker", type=whole_number, metavar="C", help="CPUs and threads of a worker (default: %(default)s)")
     words = "0, 1 or a part of a GPU (default: 1 if there is a GPU for each worker, here or on the cluster, else 0); "
@@ -182,9 +178,8 @@ def add_place(group: HasArguments) -> None:
     add("--max-steps", type=whole_number, metavar="N", help=words)
 
 
-def add_resumption(group: HasArguments) -> None:
+def add_resumption(add: AddArgument) -> None:
     """Flags for what is kept and shared, and for resuming."""
-    add = group.add_argument
     add("--resume", metavar="SWEEP", help="continue a sweep, by its name in --storage, its folder or its URI")
     add("--extend", type=whole_number, metavar="N", help="with --resume: N more configurations")
     add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
@@ -214,7 +209,7 @@ def tracker_names(text: str) -> tuple[str, ...]:
 
 def given_options(parsed: argparse.Namespace) -> dict[str, Any]:
     """Returns the options on a parsed command line, for `read_options`; ValueError if one names no key and value."""
-    readers = {"set": read_settings, "vary": read_varied}
+    readers: dict[str, Any] = {"set": read_settings, "vary": functools.partial(read_changes, "--vary")}
     return {name: readers[name](value) if name in readers else value for name, value in parsed.given.items()}
 
 
@@ -223,13 +218,8 @@ def read_settings(texts: Sequence[str]) -> dict[str, str]:
     return {key: unquoted(text) for key, text in read_changes("--set", texts).items()}
 
 
-def read_varied(texts: Sequence[str]) -> dict[str, str]:
-    """Values of --vary as typed, by key."""
-    return read_changes("--vary", texts)
-
-
 def read_changes(flag: str, texts: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` texts as values by key; ValueError if a key is there twice."""
+    """Values of --set or --vary as typed, by key; ValueError if a key is there twice."""
     example = f"optimizer.learning_rate={EXAMPLE_VALUES[flag]}"
     changes = dict(key_and_value(flag, text, example) for text in texts)
     require(len(changes) == len(texts), f"{flag} must name each key once", " ".join(texts))

@@ -32,19 +32,24 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
 
     A terminal has a live table; any other console gets a line for each start, report and end of a trial, and in
     long epochs of the steps.
+
+    Raises:
+        BrokenPipeError: standard output is closed.
     """
-    started = time.time()
-    if not console.is_terminal:
-        yield plain_printer(lambda lines: show_lines(lines, console.file), started)
-        return
-    ledgers: list[Ledger] = []
-    with redrawn_lines(console, lambda width: live_lines(ledgers, started, width)) as show_above:
+    started, ledgers = time.time(), list[Ledger]()
+    try:
+        if not console.is_terminal:
+            yield plain_printer(lambda lines: show_lines(lines, console.file), started)
+            return
+        with redrawn_lines(console, lambda width: live_lines(ledgers, started, width)) as show_above:
 
-        def on_event(event: Event, ledger: Ledger) -> None:
-            ledgers[:] = [ledger]
-            show_above(lasting_lines(event))
+            def on_event(event: Event, ledger: Ledger) -> None:
+                ledgers[:] = [ledger]
+                show_above(lasting_lines(event))
 
-        yield on_event
+            yield on_event
+    except SystemExit as error:  # rich raises it when standard output is closed
+        raise BrokenPipeError from error
 
 
 def plain_printer(show: ShowLines, started: float) -> OnEvent:
@@ -149,17 +154,8 @@ def summary(ledger: Ledger, started: float) -> str:
     if ledger.race is not None and (decided := progress_words(ledger.race)):
         parts.append(decided)
     elapsed = f"{duration(time.time() - started)} elapsed"
-    left = ledger_seconds_left(ledger, time.time())
+    left = seconds_left(
+        ledger.records, ledger.progress, time.time(), num_left=counts.get("queued", 0), num_lanes=len(ledger.lanes)
+    )
     parts.append(elapsed if left is None else f"{elapsed}, about {duration(left)} left")
     return "; ".join(part for part in parts if part)
-
-
-def ledger_seconds_left(ledger: Ledger, now: float) -> float | None:
-    """Estimated seconds until the sweep ends; None before the first estimate is possible, and at the end."""
-    return seconds_left(
-        ledger.records,
-        ledger.progress,
-        now,
-        num_left=ledger.counts.get("queued", 0),
-        num_lanes=len(ledger.lanes),
-    )

@@ -20,6 +20,7 @@ from mtlib.runtime.command_line import (
 from mtlib.runtime.console import output_width, show_lines, wrapped
 from mtlib.runtime.program_names import import_from_project
 from sweeps.cli.arguments import SWEEP_FAILED
+from sweeps.cluster.background_run import is_inside_ray
 from sweeps.cluster.ray_settings import stay_on_loopback
 from sweeps.options import SweepOptions
 from sweeps.plan.given_options import GivenOptions, read_options
@@ -37,10 +38,9 @@ def run_given(given: GivenOptions, command: str) -> int:
         return print_only(lambda: show_dry_run(options))
     if options.address is None:
         stay_on_loopback()
-    from sweeps.cli.listeners import printing_listener
-    from sweeps.driver.whole_sweep import run_or_resume
+    from sweeps.cli.whole_sweep import run_or_resume
 
-    return run_or_resume(options, printing_listener(), command).exit_code
+    return run_or_resume(options, command, is_verbose=True).exit_code
 
 
 def show_dry_run(options: SweepOptions) -> None:
@@ -100,9 +100,9 @@ def command_line(script: str, arguments: Sequence[str]) -> str:
 
 
 def exit_process(code: int) -> NoReturn:
-    """Ends the process; where Ray was loaded, as `end_process` does."""
-    if "sweeps.cluster.connection" in sys.modules:
-        from sweeps.cluster.connection import end_process
-
-        end_process(code)
+    """Ends the process with this exit code, also if a thread inside Ray would turn it into a segmentation fault."""
+    if is_inside_ray():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)

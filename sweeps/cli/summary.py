@@ -3,9 +3,10 @@
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
-from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, discard_output
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.program_names import typed_command
@@ -20,8 +21,19 @@ from results.sweep import load_sweep
 from results.table import print_ranking
 from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
-from sweeps.driver.whole_sweep import Ending
 from sweeps.options import SweepOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a sweep ended, and what its user should know of it."""
+
+    folder: str
+    """Of the sweep, whose name may have been made for it."""
+    outcome: SweepOutcome
+    exit_code: int
+    messages: tuple[str, ...]
+    """What went wrong, a line each."""
 
 
 def show_answer(folder: str) -> bool:
@@ -30,15 +42,18 @@ def show_answer(folder: str) -> bool:
     Returns:
         Whether they could be made; else why not is printed.
     """
-    show_lines([""])
     try:
-        print_ranking(load_sweep(folder))
-    except BrokenPipeError:
-        raise
-    except (KeyboardInterrupt, Exception) as error:  # the end of the sweep must still be printed
-        show_lines([failure_line("The ranking", error)])
-        return False
-    show_lines([""])
+        show_lines([""])
+        try:
+            print_ranking(load_sweep(folder))
+        except BrokenPipeError:
+            raise
+        except (KeyboardInterrupt, Exception) as error:  # the end of the sweep must still be printed
+            show_lines([failure_line("The ranking", error)])
+            return False
+        show_lines([""])
+    except BrokenPipeError:  # the sweep goes on to its end
+        discard_output()
     return True
 
 
@@ -55,10 +70,13 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
         ("Counting shared steps", lambda: describe_shared(read_trials(options.folder))),
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
-    for title, make_lines in parts:
-        show_lines(lines_or_failure(title, make_lines))
     ending = end_sweep(options, outcome, is_ranked=is_ranked)
-    show_lines(ending.messages, sys.stderr)
+    try:
+        for title, make_lines in parts:
+            show_lines(lines_or_failure(title, make_lines))
+        show_lines(ending.messages, sys.stderr)
+    except BrokenPipeError:  # the sweep is over and recorded
+        discard_output()
     return ending
 
 

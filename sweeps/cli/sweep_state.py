@@ -62,14 +62,6 @@ class SweepState:
         return sum(self.counts[status] for status in (*COMPLETED, "pruned"))
 
     @property
-    def num_running(self) -> int:
-        return self.counts["running"]
-
-    @property
-    def num_failed(self) -> int:
-        return self.counts["failed"]
-
-    @property
     def num_left(self) -> int:
         """Trials that have not ended and do not run."""
         return self.counts["queued"] + self.counts["interrupted"]
@@ -77,7 +69,7 @@ class SweepState:
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to run; a sweep without trials has not begun."""
-        return bool(self.records) and not (self.num_left or self.num_running)
+        return bool(self.records) and not (self.num_left or self.counts["running"])
 
     @property
     def life(self) -> str:
@@ -103,21 +95,21 @@ class SweepState:
             return f"{typed_command('status')} {folder}"
         if not self.is_over:
             return resume_command(self.folder)
-        if self.num_failed:
+        if self.counts["failed"]:
             return f"{resume_command(self.folder)} --retry-failed"
         return f"{typed_command('table')} {folder}"
 
     @property
     def seconds_left(self) -> float | None:
         """Estimated seconds until a running sweep ends, by the time of its trials; None if it is not known."""
-        if not (self.is_running and self.num_running):
+        if not (self.is_running and self.counts["running"]):
             return None
         return seconds_left(
             {record.trial_id: record for record in self.records},
             self.progress,
             time.time(),
             num_left=self.num_left,
-            num_lanes=self.num_running,
+            num_lanes=self.counts["running"],
         )
 
 

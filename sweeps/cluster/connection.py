@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 import ray
@@ -95,15 +95,6 @@ def disconnect() -> None:
         atexit.unregister(ray.shutdown)
     else:
         ray.shutdown()
-
-
-def end_process(code: int) -> NoReturn:
-    """Ends the process with this exit code, also if a thread inside Ray would turn it into a segmentation fault."""
-    if is_inside_ray():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
 
 
 def silence_ray() -> None:

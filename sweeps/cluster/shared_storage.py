@@ -4,10 +4,6 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import ray
-from ray.actor import ActorHandle
 
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import Location, full_path, open_folder, write_bytes
@@ -19,23 +15,13 @@ RULE = "--storage must be a folder that all nodes share, or a bucket (s3://...)"
 PROBE = ".probe-"
 
 
-def describe_faults(folder: Location, faults: dict[str, str]) -> str:
-    """Returns a line that names the hosts and what is wrong with a storage there."""
-    return f"{RULE}, got {folder}: {'; '.join(f'on {host} {fault}' for host, fault in faults.items())}"
-
-
-def find_storage_fault(folder: Location, driver_id: str, channel: ActorHandle[Any]) -> str | None:
-    """Returns why the driver does not see what this process writes into a local folder, in a clause;
-    None if it does."""
-    return find_storage_fault_by(
-        folder, driver_id, lambda path: bool(ray.get(channel.has_file.remote(path))), SEEN_SECONDS
-    )
-
-
-def find_storage_fault_by(
-    folder: Location, driver_id: str, is_seen: Callable[[str], bool], seconds: float
+def find_storage_fault(
+    folder: Location, driver_id: str, is_seen: Callable[[str], bool], seconds: float = SEEN_SECONDS
 ) -> str | None:
-    """As `find_storage_fault`; `is_seen` asks the driver's node for a file, and the answer may take so many seconds."""
+    """Returns why the driver does not see what this process writes into a local folder, in a clause; None if it does.
+
+    `is_seen` asks the driver's node for a file, and a yes may take so many seconds.
+    """
     root, deadline = open_folder(folder), time.monotonic() + seconds
     while (driver := read_driver(root)) is None or driver.id != driver_id:
         if not Path(root.base_path).is_dir():

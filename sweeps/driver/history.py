@@ -37,7 +37,7 @@ class KnownTrials:
     reports: Reports
     """The reports of first trainings that the scheduler has decided on."""
     notes: tuple[str, ...]
-    """A line for each damaged file and what is done about it."""
+    """Lines to print, such as one for each damaged file and what is done about it."""
 
 
 def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) -> KnownTrials:

@@ -9,10 +9,9 @@ from results.records.expected_trials import status_counts
 from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
-from sweeps.driver.pending import num_left_to_run
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
-from sweeps.search.trial import Trial, make_trial, queued_record
+from sweeps.search.trial import Trial, make_trial, num_left_to_run, queued_record
 
 
 @dataclass(kw_only=True)
@@ -59,27 +58,17 @@ def add_trial(ledger: Ledger, trial: Trial) -> None:
 
 def apply_event(ledger: Ledger, event: Event) -> None:
     """Updates the ledger by one event."""
-    if event.kind == "tick":
-        return
+    changes = {"started": on_start, "resumed": on_start, "starting_point": on_starting_point, "report": on_report}
+    changes |= {"requeued": on_requeue, "ended": on_end}
+    trial_id = str(event.trial_id)
     if event.kind == "lane_open":
         ledger.lanes[str(event.lane)] = event.facts["host"]
     elif event.kind in ("lane_down", "lane_closed", "lane_failed"):
         ledger.lanes.pop(str(event.lane), None)
-    elif event.trial_id is not None:
-        apply_to_trial(ledger, event.trial_id, event)
-
-
-def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
-    """Updates one trial by an event."""
-    record = ledger.records[trial_id]
-    if event.kind == "progress":
+    elif event.kind == "progress":
         ledger.progress[trial_id] = {**ledger.progress.get(trial_id, {}), **event.facts}
-        return
-    if event.kind == "stage_finished":
-        return
-    changes = {"started": on_start, "resumed": on_start, "starting_point": on_starting_point, "report": on_report}
-    changes |= {"requeued": on_requeue, "ended": on_end}
-    ledger.records[trial_id] = changes[event.kind](record, event, ledger)
+    elif event.kind in changes:  # others say nothing of a trial's record
+        ledger.records[trial_id] = changes[event.kind](ledger.records[trial_id], event, ledger)
 
 
 def on_start(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
@@ -117,9 +106,8 @@ def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
 
 def on_requeue(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
     """The trial's lane is down and the trial is queued again; the time until it has another lane does not count."""
-    seconds = wall_seconds(record, event, ledger)
-    ledger.progress.pop(record.trial_id, None)
-    return replace(record, status="queued", wall_seconds=seconds)
+    since = ledger.progress.pop(record.trial_id, {}).get("since")
+    return replace(record, status="queued", wall_seconds=record.wall_seconds if since is None else event.time - since)
 
 
 def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
@@ -135,12 +123,6 @@ def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
         wall_seconds=facts.get("wall_seconds", record.wall_seconds),
         peak_memory_bytes=max(record.peak_memory_bytes, facts.get("peak_memory_bytes", 0)),
     )
-
-
-def wall_seconds(record: TrialRecord, event: Event, ledger: Ledger) -> float:
-    """Seconds that the trial has had a lane, in all runs of its sweep."""
-    since = ledger.progress.get(record.trial_id, {}).get("since")
-    return record.wall_seconds if since is None else event.time - since
 
 
 def close_ledger(ledger: Ledger) -> None:

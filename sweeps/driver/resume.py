@@ -1,7 +1,7 @@
 """Resumes a sweep: reads its options, checks that its inputs are unchanged, and finds what is left to run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import open_folder
 from results.answers.race_words import decision_lines
+from results.records.expected_trials import expected_trials
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import (
@@ -23,32 +24,19 @@ from results.records.trials import (
 from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
-from sweeps.driver.pending import describe_progress, is_sweep_over
 from sweeps.driver.race_watch import decide
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.plan.create import first_look
 from sweeps.plan.prepare import PreparedSweep
 from sweeps.plan.provenance import describe_code
+from sweeps.search.trial import num_left_to_run
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resumed:
-    """A sweep that is ready to continue."""
-
-    plan: SweepPlan
-    known: KnownTrials
-    """Its trials; those that are queued will be run."""
-    notes: tuple[str, ...]
-    """Lines to print."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is left to run."""
-        return is_sweep_over(self.plan, self.known.records)
-
-
-def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
+def resume_sweep(prepared: PreparedSweep, command: str) -> tuple[SweepPlan, KnownTrials]:
     """Makes a sweep ready to continue, and notes the resume by `command` in its `sweep.json`.
+
+    Returns:
+        What is run, and the trials so far, of which those that are queued will be run, with lines to print.
 
     Raises:
         ValueError: the space, the data or the encoder has changed; the difference is named.
@@ -60,7 +48,6 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
     known = as_present(found, options, inputs.space)
     write_moved(options.folder, found.records, known.records)
     resumed = {"command": command, "time": datetime.now(UTC).isoformat(timespec="seconds")}
-    begun = info["options"]
     race = continued_race(info, options)
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     space = inputs.space
@@ -69,7 +56,8 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
     if race is not None:
         info[RACE_KEY] = race_to_json(race.decisions)
     info["num_configurations"] = plan.num_configurations
-    info[FIRST_LOOK] = declared_look(info, begun, plan)
+    if options.search == "grid" and info[FIRST_LOOK]["replicates"] == 1:  # earlier commands could tell nothing apart
+        info[FIRST_LOOK] = first_look(plan)
     base = inputs.space.base  # files and encoder may have other names
     info["base"]["data"]["tasks"], info["base"]["encoder"]["name"] = to_dict(base.data.tasks), base.encoder.name
     info["data"]["folder"], info["encoder"]["name"] = str(inputs.data_folder), base.encoder.name
@@ -83,8 +71,7 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> Resumed:
         lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
     mending = [] if damage is None else [f"{damage}; it is written again from its copy"]
-    notes = [*mending, *known.notes, *lines, *progress, *changed_code(info)]
-    return Resumed(plan=plan, known=known, notes=tuple(notes))
+    return plan, replace(known, notes=(*mending, *known.notes, *lines, progress, *changed_code(info)))
 
 
 def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord | None:
@@ -103,23 +90,6 @@ def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord
     last = race.decisions[-1]
     going = replace(last, end="", expected_rounds=(options.replicates,) * len(last.open))
     return RaceRecord(decisions=(*race.decisions[:-1], going))
-
-
-def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: SweepPlan) -> dict[str, int | None]:
-    """Returns the first look, as an earlier command declared it,
-    or this one where earlier ones could tell nothing apart.
-
-    Args:
-        info: the content of `sweep.json`.
-        begun: the options of the last command.
-        plan: of this command.
-    """
-    earlier: dict[str, int | None] = info.get(FIRST_LOOK) or {
-        "configurations": begun.get("trials") or plan.num_configurations,
-        "replicates": begun["replicates"],
-    }
-    is_grid = plan.options.search == "grid"
-    return first_look(plan) if is_grid and earlier["replicates"] == 1 else earlier
 
 
 def as_present(found: KnownTrials, options: SweepOptions, space: SearchSpace) -> KnownTrials:
@@ -152,6 +122,16 @@ def relocate(record: TrialRecord, space: SearchSpace) -> TrialRecord:
         return record
     config = config.override({"encoder.name": name, "data.tasks": tasks})
     return replace(record, config=config.to_json(), config_hash=config.content_hash)
+
+
+def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> str:
+    """Returns the numbers of trials that have ended and that have begun, in a line."""
+    if num_left_to_run(plan, known, plan.race) == 0:
+        return f"All {len(known)} trials have ended: nothing is left to do."
+    num_ended = sum(record.status not in UNFINISHED for record in known)
+    num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
+    expected = expected_trials(plan.facts, known, plan.race)
+    return f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."
 
 
 def changed_code(info: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +30,7 @@ from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.reporter import Reporter
 from sweeps.reuse.finished_trials import TrialFolder, register_finished
 from sweeps.reuse.stage_store import has_stage
-from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point, store_cut, truncate_trial
+from sweeps.reuse.starting_point import prepare_starting_point, store_cut, truncate_trial
 
 
 @dataclass(kw_only=True)
@@ -42,8 +42,6 @@ class TrialRun:
     folder: TrialFolder
     reporter: Reporter
     device: torch.device
-    start: TrialStart | None = field(default=None)
-    """The content of `trial.json`; on rank 0, once the trial has its starting point."""
     is_mixed: bool = False
     """Whether a part was trained in another environment, so that others may not reuse it."""
 
@@ -88,11 +86,14 @@ def begin(run: TrialRun) -> tuple[int, bool]:
         environments.append(dict(loaded.origin.environment))
     sizes = tuple(stage.micro_batch_size for stage in loaded.config.stages)
     notes = (*begun.notes, *(() if begun.micro_batch_sizes else describe_parts(run, sizes)), *found.notes)
-    run.start = replace(found.start, environments=tuple(environments), micro_batch_sizes=sizes, notes=notes)
+    start = replace(found.start, environments=tuple(environments), micro_batch_sizes=sizes, notes=notes)
     run.is_mixed = found.is_mixed
-    run.reporter.shared_seconds = run.start.shared_seconds
-    write_start(run.folder.root, run.start)
-    report_start(run, found)
+    run.reporter.shared_seconds = start.shared_seconds
+    write_start(run.folder.root, start)
+    facts = {name: getattr(start, name) for name in ("shared_steps", "shared_seconds", "taken_from")}
+    state = next((name.rpartition("-")[0] for name in saved_states(run.folder.states)), "")
+    facts |= {"epochs": found.epochs, "notes": list(found.notes), "state": state}
+    run.reporter.tell("starting_point", facts)
     if found.epochs and not found.is_finished:
         store_missed_stage(run, found.epochs)
     return found.epochs, found.is_finished
@@ -104,14 +105,6 @@ def describe_parts(run: TrialRun, sizes: Sequence[int | None]) -> tuple[str, ...
     changed = [index for index, stage in enumerate(configured) if stage.micro_batch_size != sizes[index]]
     trial, rule = run.folder.trial_id, "the GPU's memory does not hold a batch at once"
     return tuple(f"{trial}: {rule} in stage {index}; it passes in parts of {sizes[index]} rows" for index in changed)
-
-
-def report_start(run: TrialRun, found: StartingPoint) -> None:
-    """Reports where the trial starts."""
-    start = found.start
-    facts = {"shared_steps": start.shared_steps, "shared_seconds": start.shared_seconds, "taken_from": start.taken_from}
-    state = next((name.rpartition("-")[0] for name in saved_states(run.folder.states)), "")
-    run.reporter.tell("starting_point", {**facts, "epochs": found.epochs, "notes": list(found.notes), "state": state})
 
 
 def store_missed_stage(run: TrialRun, epochs: int) -> None:

@@ -32,7 +32,7 @@ from mtlib.training.micro_batches import (
     with_micro_batches,
 )
 from results.records.trial_folder import TrialEnd, delete_end, read_end, read_start, write_end, write_start
-from sweeps.cluster.shared_storage import describe_faults, find_storage_fault
+from sweeps.cluster.shared_storage import RULE, find_storage_fault
 from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.peak_memory import limit_memory, release_memory, reset_peak_memory
@@ -96,13 +96,17 @@ def run_lane(setup: LaneSetup) -> None:
 def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
     """Returns why some of the lane's nodes do not share the storage with the driver, and their ids; None if all do."""
     node, folder = ray.get_runtime_context().get_node_id(), setup.plan.options.folder
+
+    def is_seen(path: str) -> bool:
+        return bool(ray.get(setup.channel.has_file.remote(path)))
+
     is_apart = node != setup.inputs.node and local_path(folder) is not None
-    fault = find_storage_fault(folder, setup.driver_id, setup.channel) if is_apart else None
+    fault = find_storage_fault(folder, setup.driver_id, is_seen) if is_apart else None
     found = [one for one in gather_from_workers((node, socket.gethostname(), fault)) if one[2] is not None]
     if not found:
         return None
-    faults = {host: fault for _, host, fault in found}
-    return describe_faults(folder, faults), sorted({node for node, _, _ in found})
+    faults = {host: f"on {host} {fault}" for _, host, fault in found}
+    return f"{RULE}, got {folder}: {'; '.join(faults.values())}", sorted({node for node, _, _ in found})
 
 
 def open_inputs(setup: LaneSetup) -> InputsReader:

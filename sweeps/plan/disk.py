@@ -1,10 +1,10 @@
 """The disk that a sweep is expected to need, and can need, by the sizes of its models and predictions."""
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 
 import torch
-from rich.filesize import decimal
 
 from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
@@ -14,7 +14,7 @@ from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import next_stage_starts_from_best
 from mtlib.stages.plan import num_epochs, scored_epochs, tasks_active_by
 from sweeps.options import SweepOptions
-from sweeps.plan.inputs import SweepInputs
+from sweeps.plan.inputs import SweepInputs, planned_configs
 
 BYTES_PER_PREDICTION = 20
 """The size of an example's id and label in a compressed table, without the four bytes of each logit."""
@@ -42,12 +42,10 @@ def measure_model(config: TrialConfig, pretrained: PretrainedEncoder) -> int:
 
 
 def disk_need(
-    configs: Sequence[TrialConfig],
-    ends: Sequence[TrialConfig],
-    inputs: SweepInputs,
-    measure: Measure,
     options: SweepOptions,
-    copies: int,
+    inputs: SweepInputs,
+    ends: Sequence[TrialConfig],
+    measure: Measure,
     num_concurrent: int,
     num_best: Callable[[TrialConfig], int],
 ) -> int:
@@ -56,15 +54,14 @@ def disk_need(
     Stages of other sweeps in the store are not considered.
 
     Args:
-        configs: every configuration.
+        options, inputs: of the sweep.
         ends: for each end of a stage that is stored, a configuration that has it.
-        inputs: of the sweep.
         measure: of a configuration's model.
-        options: of the sweep.
-        copies: trainings of each configuration.
         num_concurrent: trials that run at the same time.
         num_best: of a configuration, the epochs of a trial that are best by some score.
     """
+    configs = planned_configs(options, inputs.space)
+    copies = math.ceil(options.num_trials(len(configs)) / len(configs))
     weights = sorted(measure(config) for config in configs for _ in range(copies * num_best(config)))
     # Of a trial that has ended only the epochs stay by whose score it is among the best.
     num_weights = options.keep_models * max(map(num_scores, configs)) + num_concurrent * max(map(num_best, configs))
@@ -111,12 +108,3 @@ def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
             per_row = BYTES_PER_PREDICTION + 4 * config.task(task).num_logits
             total += (num_rows[task, "dev"] + scored) * per_row + (1 + (scored > 0)) * BYTES_PER_TABLE
     return total + num_epochs(config) * BYTES_PER_EPOCH
-
-
-def describe_disk(expected: int, need: int, free: int | None) -> list[str]:
-    """Returns the disk that the sweep is expected to need and can need, and a warning if that is more than is free,
-    which is None for a bucket."""
-    likely = "" if decimal(expected) == decimal(need) else f"about {decimal(expected)} expected, "
-    lines = [f"Disk: {likely}at most {decimal(need)}{'' if free is None else f'; {decimal(free)} free'}."]
-    warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
-    return [*lines, *([warning] if free is not None and need > free else [])]

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,26 +21,15 @@ from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.lanes.peak_memory import release_memory, reset_peak_memory
 from sweeps.options import SweepOptions
 
+if TYPE_CHECKING:  # Ray is loaded in `measure`
+    from sweeps.cluster.capacity import Resources
+
 STEPS_PER_SET = 2
 """Optimizer steps with each train set: the first makes AdamW's moments, the second needs all at once."""
 BYTES_PER_PARAMETER = 4
 """The size of the encoders' weights, which Ray's object store holds while they are measured."""
 WAIT_SECONDS = 600.0
 """How long a GPU of a cluster may take to become free and to be measured."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredGpu:
-    """A GPU that trials were measured on."""
-
-    peak: int
-    """Most bytes that PyTorch reserved for the tensors of a trial."""
-    total: int
-    """Bytes of the GPU."""
-    cpus_per_gpu: float
-    """CPUs for each GPU, on the node that has the fewest."""
-    count: int
-    """GPUs of this machine or the cluster."""
 
 
 def pack_gpus(
@@ -57,20 +46,27 @@ def pack_gpus(
     Raises:
         ValueError: there is no GPU, none becomes free in time, or a trial does not fit one.
     """
-    found = measure(options, configs, encoders)
-    by_cpus = int(found.cpus_per_gpu / options.cpus_per_worker)
-    by_trials = math.ceil(num_trials / found.count)  # Ray fills one GPU before the next
-    number = max(1, min(trials_per_gpu(found.total, found.peak), by_cpus, by_trials))
-    need = f"the {found.peak / 1e9:.1f} GB that steps with the longest texts took, {MEMORY_MARGIN - 1:.0%} more"
-    line = f"{number} trial{'s' * (number > 1)} on a GPU of {found.total / 1e9:.0f} GB: each gets {need}"
+    peak, total, nodes = measure(options, configs, encoders)
+    by_cpus = int(min(node.cpus / node.gpus for node in nodes) / options.cpus_per_worker)
+    by_trials = math.ceil(num_trials / int(sum(node.gpus for node in nodes)))  # Ray fills one GPU before the next
+    number = max(1, min(trials_per_gpu(total, peak), by_cpus, by_trials))
+    need = f"the {peak / 1e9:.1f} GB that steps with the longest texts took, {MEMORY_MARGIN - 1:.0%} more"
+    line = f"{number} trial{'s' * (number > 1)} on a GPU of {total / 1e9:.0f} GB: each gets {need}"
     line += f", and {CONTEXT_BYTES / 1e9:.2g} GB for its process"
     return replace(options, gpus_per_worker=share_of(number), packs_gpus=False), line
 
 
 def measure(
     options: SweepOptions, configs: Sequence[TrialConfig], encoders: Mapping[str, PretrainedEncoder]
-) -> MeasuredGpu:
-    """Measures the trials on a GPU of this machine or the cluster; raises as `pack_gpus`."""
+) -> "tuple[int, int, list[Resources]]":
+    """Measures the trials on a GPU of this machine or the cluster.
+
+    Returns:
+        As `peak_and_total`, and the resources of each node that has GPUs.
+
+    Raises:
+        ValueError: as `pack_gpus`.
+    """
     set_driver_variables()
     import ray  # here: only this needs it before the sweep begins
     from ray.exceptions import RayError
@@ -89,8 +85,7 @@ def measure(
         except RayError as error:
             rule = "--gpus-per-worker auto must measure a step of each kind on a free GPU"
             raise ValueError(f"{rule}, got: {first_line(getattr(error, 'cause', None) or error)}") from None
-    cpus_per_gpu = min(node.cpus / node.gpus for node in nodes)
-    return MeasuredGpu(peak=peak, total=total, cpus_per_gpu=cpus_per_gpu, count=int(sum(node.gpus for node in nodes)))
+    return peak, total, nodes
 
 
 def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:

@@ -1,7 +1,7 @@
 """Turns the options of a sweep into what is run: no other place changes its space and its options."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +9,7 @@ from datetime import datetime
 from mtlib.config.trial import with_methods
 from mtlib.data.load import data_tasks
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, preview_encoder
+from mtlib.runtime.console import ShowLines
 from mtlib.runtime.storage import check_answer, exists, is_file, open_folder
 from results.records.trials import SWEEP_FILE, read_sweep, sweep_tasks
 from search_spaces.presets import general
@@ -37,9 +38,6 @@ from sweeps.plan.space_changes import (
 from sweeps.plan.tokenizers import fit_tokenizers
 from sweeps.tracking.tracker import check_trackers
 
-Show = Callable[[Iterable[str]], None]
-"""Gets lines to show, and reads them all."""
-
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
 """Shown before encoders are found and tried, which takes about four seconds for BERT-base."""
 MEASURING = "Measuring on a GPU how much memory the trials need ..."
@@ -67,7 +65,7 @@ class PreparedSweep:
         )
 
 
-def prepare(options: SweepOptions, show: Show, cluster: ExitStack | None = None) -> PreparedSweep:
+def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack | None = None) -> PreparedSweep:
     """Turns options into a sweep that can be run: a new one, a resumed one or a dry run, which fetches no weights.
 
     Args:
@@ -98,8 +96,8 @@ def prepare(options: SweepOptions, show: Show, cluster: ExitStack | None = None)
 
     # The space that is searched: the base is changed first, as --vary, plans and --set depend on it.
     options = with_searched_encoder(options, base, asked)
-    sources = find_sources(options, base, asked)
-    base = change_base(base, sources.encoder, options)
+    data_folder, encoder, notes = find_sources(options, base, asked)
+    base = change_base(base, encoder, options)
     if asked is None or options.vary:
         space = vary(base, "overall" if asked is None else asked.metric, options.vary, options.smaller_grids)
     else:
@@ -110,9 +108,9 @@ def prepare(options: SweepOptions, show: Show, cluster: ExitStack | None = None)
 
     # The rows of all its configurations.
     inputs = dataclasses.replace(
-        read_inputs(space, sources.folder),
+        read_inputs(space, data_folder),
         kept_space=kept,
-        notes=sources.notes,
+        notes=notes,
         precision_reason=None if begun is None else begun.get("precision_reason"),
     )
     show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
@@ -148,7 +146,7 @@ def check_name_is_free(options: SweepOptions) -> None:
     raise ValueError(f"{rule}, got {options.folder}{hint}")
 
 
-def load_encoders(options: SweepOptions, space: SearchSpace, show: Show) -> dict[str, PretrainedEncoder]:
+def load_encoders(options: SweepOptions, space: SearchSpace, show: ShowLines) -> dict[str, PretrainedEncoder]:
     """Returns the encoders of a space by name; a dry run says where they are instead of fetching their weights."""
     names = encoder_names(space)
     if not options.dry_run:

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 import os
 import shlex
 import shutil
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
+from rich.filesize import decimal
 
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig, named_entries
@@ -30,7 +30,7 @@ from search_spaces.space_file import is_path
 from search_spaces.vary import typed, typed_value
 from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.options import SweepOptions
-from sweeps.plan.disk import describe_disk, disk_need, expected_best, measure_model, most_best
+from sweeps.plan.disk import disk_need, expected_best, measure_model, most_best
 from sweeps.plan.inputs import SweepInputs, planned_configs
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
@@ -248,28 +248,29 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def describe_disk_need(
     options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
 ) -> list[str]:
-    """Returns the disk that the sweep is expected to need and can need, and how much is free where its folder will be.
+    """Returns the disk that the sweep is expected to need and can need, how much is free where its folder will be,
+    unless that is in a bucket, and a warning if it is too little.
 
     Of configurations yet to be sampled each counts with the largest of the encoders.
     """
-    is_drawn, configs = options.num_drawn is not None, planned_configs(options, inputs.space)
-    ends, num_concurrent = stored_ends(options, inputs), max_concurrent(options, options.num_trials(len(configs)))
+    is_drawn, num_configs = options.num_drawn is not None, len(planned_configs(options, inputs.space))
+    ends, num_concurrent = stored_ends(options, inputs), max_concurrent(options, options.num_trials(num_configs))
 
     @functools.cache
     def measure(config: TrialConfig) -> int:
         own = encoders.values() if is_drawn else (encoders[config.encoder.name],)
         return max(measure_model(config, encoder) for encoder in own)
 
-    def need(own: SweepOptions, num_best: Callable[[TrialConfig], int]) -> int:
-        copies = math.ceil(own.num_trials(len(configs)) / len(configs))
-        return disk_need(configs, ends, inputs, measure, own, copies, num_concurrent, num_best)
-
-    needs = need(in_expected_rounds(options), expected_best), need(options, most_best)
+    expected = disk_need(in_expected_rounds(options), inputs, ends, measure, num_concurrent, expected_best)
+    need = disk_need(options, inputs, ends, measure, num_concurrent, most_best)
+    likely = "" if decimal(expected) == decimal(need) else f"about {decimal(expected)} expected, "
     storage = local_path(options.storage)
     if storage is None:
-        return describe_disk(*needs, None)
+        return [f"Disk: {likely}at most {decimal(need)}."]
     existing = next(folder for folder in (storage, *storage.parents) if folder.is_dir())
-    return describe_disk(*needs, shutil.disk_usage(existing).free)
+    free = shutil.disk_usage(existing).free
+    warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
+    return [f"Disk: {likely}at most {decimal(need)}; {decimal(free)} free.", *([warning] if need > free else [])]
 
 
 def stored_ends(options: SweepOptions, inputs: SweepInputs) -> list[TrialConfig]:

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from results.ensembles.methods import with_own
 from results.records.trials import SPACE_FILE
 from search_spaces.set_values import change_plans, expand_keys
 from search_spaces.space import SearchSpace, choice_values
-from search_spaces.space_file import find_space, is_path, read_kept_space
-from search_spaces.space_json import SPACE_JSON
+from search_spaces.space_file import find_space, is_path, run_space_file
+from search_spaces.space_json import SPACE_JSON, space_from_json
 from search_spaces.task_fit import trained_tasks, with_definitions
 from search_spaces.vary import varied_values
 from sweeps.options import ENCODER_KEY, SweepOptions
@@ -63,7 +62,9 @@ def read_asked_space(
         kept = read_bytes(open_folder(options.folder), name)
     except FileNotFoundError:
         raise ValueError(f"a sweep that is resumed must have the copy of its space, got no {place}") from None
-    return read_kept_space(place, kept, tasks, options.set, methods), kept
+    if name == SPACE_JSON:
+        return find_space(space_from_json(kept), tasks, options.set, methods)
+    return run_space_file(place, kept, tasks, options.set, methods), kept
 
 
 def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: SearchSpace | None) -> SweepOptions:
@@ -82,29 +83,20 @@ def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: Searc
     return dataclasses.replace(options, encoder=base.encoder.name if base.encoder.name in names else names[0])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sources:
-    """Where a sweep's data and encoder come from."""
-
-    folder: Path
-    """Of the data."""
-    encoder: str
-    """Hub name or folder."""
-    notes: tuple[str, ...] = ()
-    """Notes on the demonstration's to print."""
-
-
-def find_sources(options: SweepOptions, base: TrialConfig, asked: SearchSpace | None) -> Sources:
-    """Returns where data and encoder come from; the demonstration's are written where they are used."""
+def find_sources(
+    options: SweepOptions, base: TrialConfig, asked: SearchSpace | None
+) -> tuple[Path, str, tuple[str, ...]]:
+    """Returns the folder of the data, the hub name or folder of the encoder, and notes on the demonstration's to print,
+    which are written where they are used."""
     if options.data is not None:
-        return Sources(folder=options.data, encoder=options.encoder or base.encoder.name)
+        return options.data, options.encoder or base.encoder.name, ()
     with writing_to(options.storage):
         corpus, tiny_encoder = demo_folder(options.cache_folder)
     if options.encoder is None:
-        return Sources(folder=corpus, encoder=str(tiny_encoder), notes=(DEMO_NOTE,))
+        return corpus, str(tiny_encoder), (DEMO_NOTE,)
     settings = "general" if asked is None else asked.name
     note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{settings}'."
-    return Sources(folder=corpus, encoder=options.encoder, notes=(note,))
+    return corpus, options.encoder, (note,)
 
 
 @contextmanager

@@ -28,15 +28,6 @@ NUM_COMPARED = 2_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextSample:
-    """Some texts of the data."""
-
-    texts: Sequence[str]
-    has_pairs: bool
-    """Whether the data has pairs; where it has none, the special tokens of pairs do not matter."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class SampledTokens:
     """Everything of a sample that reaches a trial, as one tokenizer reads it."""
 
@@ -60,17 +51,17 @@ def fit_tokenizers(
     Raises:
         ValueError: one line: a resumed sweep would read other tokens than when it began, or the file cannot be used.
     """
-    sample = sample_texts(inputs.tables.values())
+    texts, has_pairs = sample_texts(inputs.tables.values())
     begun = read_sweep(options.folder) if options.resume else None
     fitted, records, lines = dict[str, PretrainedEncoder](), dict[str, TokenizerRecord](), list[str]()
     for name, encoder in encoders.items():
         recorded = None if begun is None else sweep_tokenizer(begun, name)
         if recorded is None:
-            chosen, read, difference = choose_tokenizer(encoder, sample)
+            chosen, read, difference = choose_tokenizer(encoder, texts, has_pairs)
             lines.extend(difference)
         else:
             chosen = with_file_tokenizer(encoder) if recorded.source == TOKENIZER_FILE else encoder
-            read = read_sample(chosen, sample)
+            read = read_sample(chosen, texts, has_pairs)
         tokens = hash_of([json.dumps(dataclasses.astuple(read))])
         rule = f"the tokens of {name} must be what they were when the sweep began"
         why = f"others: its {TOKENIZER_FILE}, or the version of transformers or tokenizers, has changed"
@@ -83,34 +74,35 @@ def fit_tokenizers(
 
 
 def choose_tokenizer(
-    encoder: PretrainedEncoder, sample: TextSample
+    encoder: PretrainedEncoder, texts: Sequence[str], has_pairs: bool
 ) -> tuple[PretrainedEncoder, SampledTokens, list[str]]:
     """Returns an encoder with the tokenizer of a new sweep, what that makes of a sample, and a line if it is not what
     `AutoTokenizer` makes."""
-    auto = read_sample(encoder, sample)
+    auto = read_sample(encoder, texts, has_pairs)
     if encoder.tokenizer_json is None:
         return encoder, auto, []
     by_file = with_file_tokenizer(encoder)
-    file = read_sample(by_file, sample)
+    file = read_sample(by_file, texts, has_pairs)
     if auto == file:  # `AutoTokenizer` stays, and with it all fingerprints of tokens that were trained on before
         return encoder, auto, []
     return by_file, file, [describe_difference(encoder, auto, file)]
 
 
-def sample_texts(tables: Iterable[Table]) -> TextSample:
-    """Returns some distinct texts of tables, the same ones in whatever order the rows are."""
+def sample_texts(tables: Iterable[Table]) -> tuple[list[str], bool]:
+    """Returns some distinct texts of tables, the same ones in whatever order the rows are, and whether the tables have
+    pairs; where they have none, the special tokens of pairs do not matter."""
     columns = [table.texts for table in tables]
     texts = {text for pair in columns for column in pair for text in column}
     chosen = heapq.nsmallest(NUM_COMPARED, texts, key=lambda text: (zlib.crc32(text.encode()), text))
-    return TextSample(texts=chosen, has_pairs=any(len(pair) == 2 for pair in columns))
+    return chosen, any(len(pair) == 2 for pair in columns)
 
 
-def read_sample(encoder: PretrainedEncoder, sample: TextSample) -> SampledTokens:
+def read_sample(encoder: PretrainedEncoder, texts: Sequence[str], has_pairs: bool) -> SampledTokens:
     """Returns what an encoder's tokenizer makes of a sample; ValueError as `find_special_tokens`."""
     special: SpecialTokens = find_special_tokens(encoder.tokenizer)
     return SampledTokens(
-        pieces=word_pieces_of_texts(encoder.tokenizer, sample.texts) if sample.texts else [],
-        templates=(special.single, special.pair) if sample.has_pairs else (special.single,),
+        pieces=word_pieces_of_texts(encoder.tokenizer, texts) if texts else [],
+        templates=(special.single, special.pair) if has_pairs else (special.single,),
         pad=special.pad,
     )
 

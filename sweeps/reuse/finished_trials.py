@@ -117,16 +117,14 @@ def registered_trials(folder: TrialFolder, cut: Cut) -> list[str]:
         return []
 
 
-def find_finished(folder: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> Iterator[TrialFolder]:
+def find_finished(folder: TrialFolder, cut: Cut) -> Iterator[TrialFolder]:
     """Folders of other finished trials that are equal up to a cut, the newest first.
 
-    The register may be out of date: a sweep may have been deleted and another have its name, and pruning deletes
-    weights. Those of the best epochs by all scores in `names` must exist.
+    The register may be out of date: a sweep may have been deleted and another have its name.
     """
     for name in registered_trials(folder, cut):
         other = other_folder(folder, *name.split("/"))
-        is_other = other.name != folder.name
-        if is_other and is_finished_at(other, cut) and set(names) <= best_names(other):
+        if other.name != folder.name and is_finished_at(other, cut):
             yield other
 
 
@@ -146,23 +144,18 @@ def is_finished_at(folder: TrialFolder, cut: Cut) -> bool:
     return end is not None and end.how in COMPLETED and end.key == cut.key
 
 
-def best_names(folder: TrialFolder) -> set[str]:
-    """Names of the scores by which a trial has the weights of its best epoch."""
-    try:
-        return set(read_best(folder.states))
-    except (FileNotFoundError, ValueError):
-        return set()
-
-
 def is_whole(folder: TrialFolder, cut: Cut, names: Sequence[str]) -> bool:
-    """Returns whether a finished trial has all its epochs and best weights up to a cut, undamaged."""
+    """Returns whether a finished trial has all its epochs up to a cut, and its best weights by all scores in `names`,
+    which pruning may have deleted, undamaged."""
     try:
-        best = check_best(folder.states)
+        if set(read_best(folder.states)) != set(names):  # before all weights are read
+            return False
+        check_best(folder.states)
         for epoch in range(1, cut.total_epochs + 1):
             check_epoch(folder.root, epoch_path(folder.trial_id, epoch))
     except (FileNotFoundError, ValueError):
         return False
-    return set(best) == set(names)
+    return True
 
 
 def reused_files(folder: TrialFolder, epochs: int, best: Iterable[int]) -> list[str]:

@@ -96,7 +96,7 @@ def prepare_starting_point(
         return own
     own_steps, own_seconds = own_work(folder, own)
     try:
-        for source in find_finished(folder, last, score_names(config)):
+        for source in find_finished(folder, last):
             if is_whole(source, last, score_names(config)):
                 files = reused_files(source, last.total_epochs, read_best(source.states).values())
                 install(folder, source.own, files, own.start)

@@ -97,7 +97,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
                 one, ask_known(self._study, self._plan.space, self._plan.options.search, one.number, one.params)
             )
         self._running[trial_id] = trial
-        self.order.add_trial(trial.trial_id, self._stage_keys_of(trial.number, trial.replicate))
+        self.order.running[trial.trial_id] = self._stage_keys_of(trial.number, trial.replicate)
         self._on_new(trial)
         return {"sweep": self._plan.options.name, "trial": trial.describe()}
 
@@ -110,7 +110,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tells Optuna how a configuration ended, once all its trials have; an interrupted trial has not ended."""
         trial = self._running.pop(trial_id)
-        self.order.remove_trial(trial.trial_id)
+        self.order.running.pop(trial.trial_id, None)
         if error or result is None or result["status"] == "interrupted":
             return
         one, status = self._known[trial.number], result["status"] or "pruned"  # the scheduler gives no status

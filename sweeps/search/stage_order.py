@@ -63,7 +63,7 @@ class StageOrder:
     """Which stages are being trained, and which are done."""
 
     running: dict[str, StageKeys] = field(default_factory=dict)
-    """By trial id."""
+    """By trial id, from its suggestion to its end, whatever its status."""
     done: set[str] = field(default_factory=set)
     """Keys of stages that are in the store or that no trial need wait for."""
 
@@ -97,10 +97,6 @@ class StageOrder:
         """The ends of a trial that are not done, first to last."""
         return [key for key in trial.ends if key not in self.done]
 
-    def add_trial(self, trial_id: str, keys: StageKeys) -> None:
-        """Notes the keys of a trial that has been suggested."""
-        self.running[trial_id] = keys
-
     def mark_started(self, trial_id: str, epochs: int) -> None:
         """Notes that a trial starts after so many epochs: the stages that end before are done."""
         if trial := self.running.get(trial_id):
@@ -111,7 +107,3 @@ class StageOrder:
         trial = self.running.get(trial_id)
         if trial and trial.ends:
             self.done.add(trial.ends[stage])
-
-    def remove_trial(self, trial_id: str) -> None:
-        """Forgets a trial that has ended, whatever its status."""
-        self.running.pop(trial_id, None)

@@ -1,6 +1,6 @@
 """A trial, and which trials of a sweep are left to run, by the records of those that there are."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +102,12 @@ def known_configurations(plan: SweepPlan, records: Iterable[TrialRecord]) -> dic
         known = KnownConfiguration(number=record.number, params=dict(record.params), records={})
         found.setdefault(record.number, known).records[record.replicate] = record
     return dict(sorted(found.items()))
+
+
+def num_left_to_run(plan: SweepPlan, records: Sequence[TrialRecord], race: RaceRecord | None) -> int:
+    """Trials of known configurations that have not ended, and the configurations that have not been sampled."""
+    known = known_configurations(plan, records)
+    return len(left_to_run(plan, known, race)) + plan.num_configurations - len(known)
 
 
 def left_to_run(

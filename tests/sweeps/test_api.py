@@ -34,8 +34,8 @@ from search_spaces.presets import general
 from search_spaces.space import SearchSpace, grid_configs, value_in
 from search_spaces.space_json import SPACE_JSON, space_from_json
 from sweeps.api import ordered_texts, ray_address, run_sweep, text_rows
+from sweeps.cli.summary import Ending
 from sweeps.driver.run_sweep import SweepOutcome
-from sweeps.driver.whole_sweep import Ending, Listener
 from sweeps.options import MOST_RACED, SweepOptions, SweepPlan
 from tests.architectures import ENCODERS
 from tests.one_line_error import one_line_error
@@ -98,7 +98,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[SweepOptions]:
     """The options of the sweeps that would be prepared."""
     found: list[SweepOptions] = []
 
-    def note(options: SweepOptions, _listener: Listener, _command: str) -> Ending:
+    def note(options: SweepOptions, _command: str, *, is_verbose: bool) -> Ending:
+        assert not is_verbose
         found.append(options)
         return Ending(folder="", outcome=SweepOutcome(counts={}, failures={}), exit_code=0, messages=())
 

@@ -21,7 +21,6 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 import sweeps.driver.run_sweep
-import sweeps.driver.whole_sweep
 from results.records.driver_file import Ownership
 from results.records.epochs import write_epoch
 from results.records.tables import read_trials

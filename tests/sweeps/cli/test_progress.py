@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeps.cli.progress import ledger_seconds_left, live_lines, show_progress
+from mtlib.runtime.command_line import duration
+from sweeps.cli.progress import live_lines, show_progress, summary
 from sweeps.driver.ledger import Ledger, apply_event, open_ledger
 from sweeps.lanes.channel import Event
 from tests.sweeps.conftest import MakePlan
@@ -119,20 +120,26 @@ def test_live_lines_shows_each_running_trials_progress(make_plan: MakePlan) -> N
         assert part in shown
 
 
-def test_remaining_time_follows_from_finished_trials(make_plan: MakePlan) -> None:
+def left_at(now: float, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The remaining time that is shown at a time."""
+    monkeypatch.setattr("time.time", lambda: now)
+    return summary(ledger, NOON).rpartition("about ")[2].removesuffix(" left")
+
+
+def test_remaining_time_follows_from_finished_trials(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = after(open_ledger(make_plan()), started(), ended("complete", NOON + 20))
-    assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(2 * 20)
+    assert left_at(NOON + 20, ledger, monkeypatch) == duration(2 * 20)
 
 
-def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) -> None:
+def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of three trials takes 20 seconds; the first had 8 of them, and 40 % of its steps, before the pause."""
     morning = NOON + 50_000
     evening = after(open_ledger(make_plan()), started(), ended("interrupted", NOON + 8))
     ledger = after(open_ledger(evening.plan, evening.records.values()), started(at=morning))
     after(ledger, event("progress", epoch=1, step=50, num_steps=100))
-    assert ledger_seconds_left(ledger, morning + 2) == pytest.approx(10 + 2 * 20)
+    assert left_at(morning + 2, ledger, monkeypatch) == duration(10 + 2 * 20)
     after(ledger, ended("complete", morning + 12, wall=20))
-    assert ledger_seconds_left(ledger, morning + 12) == pytest.approx(2 * 20)
+    assert left_at(morning + 12, ledger, monkeypatch) == duration(2 * 20)
     evening = after(open_ledger(evening.plan), started(), ended("interrupted", NOON + 8))
     again = open_ledger(evening.plan, evening.records.values())
     assert "0000-r0 complete after 20 s" in printed(
@@ -140,18 +147,18 @@ def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) ->
     )
 
 
-def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
+def test_two_lanes_need_half_the_time(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
     ledger = after(open_ledger(make_plan()), *lanes, started(), ended("complete", NOON + 20))
-    assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(20)
+    assert left_at(NOON + 20, ledger, monkeypatch) == duration(20)
 
 
-def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
+def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
     plan = make_plan(grid={"smart.weight": (0.0, 1.0)})
     last = started("0001-r0", NOON + 20)
     ledger = after(open_ledger(plan), *lanes, started(), ended("complete", NOON + 20), last)
-    assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(20)
+    assert left_at(NOON + 20, ledger, monkeypatch) == duration(20)
 
 
 def test_replayed_epochs_add_no_lines(make_plan: MakePlan) -> None:
@@ -159,3 +166,9 @@ def test_replayed_epochs_add_no_lines(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     assert len(printed(ledger, started(), again, again)) == 1
     assert ledger.records["0000-r0"].best == {"sst": 0.5}
+
+
+def test_output_that_closes_while_progress_is_shown_is_a_broken_pipe() -> None:
+    """Rich raises SystemExit there."""
+    with pytest.raises(BrokenPipeError), show_progress(Console(file=io.StringIO())):
+        raise SystemExit(1)

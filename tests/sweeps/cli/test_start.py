@@ -5,6 +5,8 @@ import errno
 import os
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from transformers import AutoModel
 
 from mtlib.model.encoder import quiet_transformers
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.cli.start import command_line, exit_code_of, print_only, run_given
 from tests.architectures import DECODERS
 from tests.one_line_error import one_line_error
@@ -120,3 +123,20 @@ def test_command_line_can_be_typed_again() -> None:
     command = command_line("sweeps/run.py", arguments)
     assert command == "python sweeps/run.py --space s --set 'a=b c'"
     assert shlex.split(command)[2:] == arguments
+
+
+PROGRAM = """
+import atexit, os, threading
+from sweeps.cli.start import exit_process
+atexit.register(os._exit, 11)  # as what Ray leaves behind: a thread that Python takes down inside it ends the process
+threading.Thread(target=threading.Event().wait, name={name!r}, daemon=True).start()
+print("said")
+exit_process(3)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("sweep: lane0", 3), ("other", 11)])
+def test_thread_inside_ray_does_not_change_the_exit_code(name: str, code: int) -> None:
+    command = [sys.executable, "-c", PROGRAM.format(name=name)]
+    done = subprocess.run(command, cwd=PROJECT_FOLDER, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, "said\n" if code == 3 else done.stdout)

@@ -174,3 +174,16 @@ def test_error_at_the_end_is_reported(two_trials: SweepOptions, capsys: pytest.C
         "What was trained is kept. Complete the records with:",
     ]
     assert f"--resume {two_trials.folder}" in printed.err
+
+
+def test_end_that_cannot_be_printed_keeps_its_exit_code(
+    two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(*_arguments: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("sweeps.cli.summary.show_lines", leave)
+    monkeypatch.setattr("sweeps.cli.summary.discard_output", lambda: None)
+    assert show_answer(two_trials.folder)
+    assert finish_sweep(two_trials, outcome_with(is_interrupted=True)).exit_code == 130
+    assert finish_sweep(two_trials, outcome_with(), is_ranked=False).exit_code == 1

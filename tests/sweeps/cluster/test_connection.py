@@ -164,23 +164,6 @@ def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monke
     assert shutdowns == ["shutdown"]
 
 
-PROGRAM = """
-import atexit, os, threading
-from sweeps.cluster.connection import end_process
-atexit.register(os._exit, 11)  # as what Ray leaves behind: a thread that Python takes down inside it ends the process
-threading.Thread(target=threading.Event().wait, name={name!r}, daemon=True).start()
-print("said")
-end_process(3)
-"""
-
-
-@pytest.mark.parametrize(("name", "code"), [("sweep: lane0", 3), ("other", 11)])
-def test_thread_inside_ray_does_not_change_the_exit_code(name: str, code: int) -> None:
-    command = [sys.executable, "-c", PROGRAM.format(name=name)]
-    done = subprocess.run(command, cwd=PROJECT_FOLDER, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (code, "said\n" if code == 3 else done.stdout)
-
-
 @pytest.mark.parametrize(
     ("num_bytes", "room", "memory", "size"),
     [

@@ -7,7 +7,7 @@ import pytest
 
 from results.records.driver_file import DRIVER_FILE
 from sweeps.cluster import shared_storage
-from sweeps.cluster.shared_storage import find_storage_fault_by
+from sweeps.cluster.shared_storage import find_storage_fault
 from tests.driver_files import write_driver
 
 
@@ -29,7 +29,7 @@ def test_shared_folder_has_no_fault_and_keeps_no_file(folder: Path) -> None:
         asked.append(path)
         return len(asked) == 3 and is_there(path)
 
-    assert find_storage_fault_by(folder, "d", sees_at_the_third_time, 5.0) is None
+    assert find_storage_fault(folder, "d", sees_at_the_third_time, 5.0) is None
     assert len(set(asked)) == 1
     assert list(folder.iterdir()) == [folder / DRIVER_FILE]
 
@@ -43,7 +43,7 @@ def test_shared_folder_has_no_fault_and_keeps_no_file(folder: Path) -> None:
     ],
 )
 def test_folder_of_this_node_alone_is_a_fault(folder: Path, place: str, driver: str, fault: str) -> None:
-    assert find_storage_fault_by(folder / place, driver, lambda _path: False, 0.1) == fault
+    assert find_storage_fault(folder / place, driver, lambda _path: False, 0.1) == fault
     assert list(folder.iterdir()) == [folder / DRIVER_FILE]
 
 
@@ -52,4 +52,4 @@ def test_folder_that_cannot_be_written_is_a_fault(folder: Path, monkeypatch: pyt
         raise OSError("Read-only file system")
 
     monkeypatch.setattr(shared_storage, "write_bytes", refuse)
-    assert find_storage_fault_by(folder, "d", is_there, 0.1) == "it cannot be written: Read-only file system"
+    assert find_storage_fault(folder, "d", is_there, 0.1) == "it cannot be written: Read-only file system"

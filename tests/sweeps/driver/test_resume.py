@@ -16,15 +16,16 @@ from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, R
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
-from sweeps.driver.resume import Resumed, relocate, resume_sweep
-from sweeps.options import SweepOptions
+from sweeps.driver.history import KnownTrials
+from sweeps.driver.resume import describe_progress, relocate, resume_sweep
+from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
 from sweeps.plan.given_options import read_saved_options
 from sweeps.plan.inputs import SweepInputs
-from sweeps.search.trial import known_configurations, make_trial
+from sweeps.search.trial import known_configurations, make_trial, num_left_to_run, queued_record
 from tests.prepared import prepared_with
 from tests.recorded_trials import write_trial
-from tests.sweeps.conftest import UNUSUAL_OPTIONS
+from tests.sweeps.conftest import UNUSUAL_OPTIONS, MakePlan
 
 OTHER_ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint="another", num_parameters=7)}
 TASKS = ("sst", "qqp", "sts")
@@ -65,12 +66,12 @@ def sweep(options: SweepOptions, inputs: SweepInputs) -> Build:
     return build
 
 
-def resume(options: SweepOptions, inputs: SweepInputs) -> Resumed:
+def resume(options: SweepOptions, inputs: SweepInputs) -> tuple[SweepPlan, KnownTrials]:
     return resume_sweep(prepared_with(options, inputs), "")
 
 
 def known_of(options: SweepOptions, inputs: SweepInputs) -> tuple[TrialRecord, ...]:
-    return resume(options, inputs).known.records
+    return resume(options, inputs)[1].records
 
 
 def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
@@ -87,13 +88,13 @@ def files_of(folder: Path) -> dict[Path, bytes]:
 def test_unfinished_trials_are_queued_ended_ones_stay_and_failed_ones_are_queued_on_request(
     sweep: Build, inputs: SweepInputs, retry_failed: bool
 ) -> None:
-    resumed = resume(sweep(*STATUSES, "queued", retry_failed=retry_failed), inputs)
-    statuses = [(record.status, record.error) for record in resumed.known.records]
+    plan, known = resume(sweep(*STATUSES, "queued", retry_failed=retry_failed), inputs)
+    statuses = [(record.status, record.error) for record in known.records]
     failed = ("queued", None) if retry_failed else ("failed", "it broke")
     assert statuses == [*((status, None) for status in STATUSES[:3]), failed, ("queued", None)]
-    assert [record.epochs for record in resumed.known.records] == [2] * 5
-    assert (resumed.plan.space, resumed.plan.data_folder) == (inputs.space, inputs.data_folder)
-    assert not resumed.is_over
+    assert [record.epochs for record in known.records] == [2] * 5
+    assert (plan.space, plan.data_folder) == (inputs.space, inputs.data_folder)
+    assert num_left_to_run(plan, known.records, None) > 0
 
 
 def test_trials_name_the_encoders_current_place(sweep: Build, inputs: SweepInputs) -> None:
@@ -119,15 +120,15 @@ def test_sweep_is_over_unless_failed_trials_are_retried_or_configurations_added(
     sweep: Build, inputs: SweepInputs
 ) -> None:
     options = sweep("complete", "reused", "pruned", "failed")
-    assert resume(options, inputs).is_over
-    for change in ({"retry_failed": True}, {"extend": 1}):
-        assert not resume(dataclasses.replace(options, **change), inputs).is_over
+    for change, is_over in (({}, True), ({"retry_failed": True}, False), ({"extend": 1}, False)):
+        plan, known = resume(dataclasses.replace(options, **change), inputs)
+        assert (num_left_to_run(plan, known.records, None) == 0) == is_over
 
 
 def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: SweepInputs) -> None:
     options = sweep("complete", "interrupted", extend=3, concurrent=1)
     before = read_sweep(options.folder)
-    plan = resume_sweep(prepared_with(options, inputs), "first command").plan
+    plan = resume_sweep(prepared_with(options, inputs), "first command")[0]
     assert (plan.options.num_drawn, plan.options.concurrent) == (5, 1)
     resume_sweep(prepared_with(read_saved_options(options.folder), inputs), "second command")
     info = read_sweep(options.folder)
@@ -176,10 +177,10 @@ def test_race_that_ended_undecided_goes_on_where_it_may_be_decided_now(
 ) -> None:
     last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=end)
     own = create_race(options, inputs, last)
-    assert resume(own, inputs).plan.race == RaceRecord(decisions=(last,))
+    assert resume(own, inputs)[0].race == RaceRecord(decisions=(last,))
     more = dataclasses.replace(own, **change)
     going = RaceRecord(decisions=(dataclasses.replace(last, end="", expected_rounds=(more.replicates,) * 2),))
-    assert resume(more, inputs).plan.race == going
+    assert resume(more, inputs)[0].race == going
     assert race_of(read_sweep(own.folder)) == going
 
 
@@ -200,9 +201,9 @@ def test_complete_rounds_of_a_race_are_decided_before_it_goes_on(
     third = RoundDecision(num_rounds=3, open=(0,), worse=(1,), end=DECIDED)
     ended = RaceRecord(decisions=(second, third))
     monkeypatch.setattr("sweeps.driver.resume.decide", lambda folder, _waiting: {own.folder: ended}[folder])
-    resumed = resume(own, inputs)
-    assert resumed.plan.race == ended
-    assert set(decision_lines(ended, 1)) <= set(resumed.notes)
+    plan, known = resume(own, inputs)
+    assert plan.race == ended
+    assert set(decision_lines(ended, 1)) <= set(known.notes)
 
 
 def test_values_added_to_a_grid_are_new_configurations_beside_the_old_trials(
@@ -220,12 +221,35 @@ def test_values_added_to_a_grid_are_new_configurations_beside_the_old_trials(
     write_trial(begun.folder, make_trial(plan.space, 1, 0, {"smart.weight": 1.0}), "complete", (0.2, 0.3))
     wider = dataclasses.replace(begun, vary={"smart.weight": "0,1,0.5"}, smaller_grids=(begun.vary,))
     grids = with_grids((0.0, 1.0), (0.0, 1.0, 0.5))
-    resumed = resume(wider, grids)
-    assert any(line.startswith("1 of 15 trials have ended") for line in resumed.notes)
-    assert {record.trial_id: record.status for record in resumed.known.records} == {"0001-r0": "complete"}
-    known = known_configurations(resumed.plan, resumed.known.records)
-    assert [one.params["smart.weight"] for one in known.values()] == [0.0, 1.0, 0.5]
+    plan, known = resume(wider, grids)
+    assert any(line.startswith("1 of 15 trials have ended") for line in known.notes)
+    assert {record.trial_id: record.status for record in known.records} == {"0001-r0": "complete"}
+    configurations = known_configurations(plan, known.records)
+    assert [one.params["smart.weight"] for one in configurations.values()] == [0.0, 1.0, 0.5]
     info = read_sweep(begun.folder)
     assert (dict(info["space"]["grid"]), info["num_configurations"]) == ({"smart.weight": [0.0, 1.0, 0.5]}, 3)
-    again = resume(read_saved_options(begun.folder), grids)
-    assert again.plan.space == resumed.plan.space
+    assert resume(read_saved_options(begun.folder), grids)[0].space == plan.space
+
+
+def records_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
+    """The first trial of a configuration for each status."""
+    specs = [make_trial(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
+    return [
+        dataclasses.replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)
+    ]
+
+
+def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> None:
+    plan = make_plan(trials=7, search="tpe", grid={}, ranges={"smart.weight": Float(low=0, high=1)})
+    known = records_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
+    known[3] = dataclasses.replace(known[3], epochs=2)
+    assert num_left_to_run(plan, known, None) > 0
+    assert describe_progress(plan, known).startswith("4 of 7 trials have ended; 1 of the others had begun")
+
+
+@pytest.mark.parametrize("statuses", [("complete", "reused", "pruned"), ("complete", "failed", "failed")])
+def test_sweep_whose_trials_have_ended_is_over(make_plan: MakePlan, statuses: tuple[str, ...]) -> None:
+    plan = make_plan()
+    known = records_of(plan, *statuses)
+    assert num_left_to_run(plan, known, None) == 0
+    assert "All 3 trials have ended" in describe_progress(plan, known)

@@ -17,13 +17,12 @@ from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.model.multitask import MultiTaskModel
 from results.records.tables import write_caches
 from results.records.trials import write_sweep
-from search_spaces.space import SearchSpace, grid_configs, load_space
+from search_spaces.space import Grid, SearchSpace, grid_configs, load_space
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.disk import (
     BYTES_PER_EPOCH,
     BYTES_PER_TABLE,
     BYTES_PER_TRIAL,
-    describe_disk,
     disk_need,
     expected_best,
     measure_model,
@@ -100,10 +99,12 @@ def test_predictions_count_from_the_epoch_where_their_task_is_active(inputs: Swe
 
 
 def test_models_and_stages_that_are_kept_limit_the_need(inputs: SweepInputs) -> None:
-    configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in range(8, 28)]
+    grid: Grid = {"tasks.sst.batch_size": tuple(range(8, 28))}
+    space = SearchSpace(name="tiny", question="?", base=TrialConfig(stages=TWO_STAGES), grid=grid)
+    inputs, ends = dataclasses.replace(inputs, space=space), grid_configs(space)
 
     def need(num_best: Callable[[TrialConfig], int] = most_best, **changes: Any) -> int:
-        return disk_need(configs, configs, inputs, four_thousand, dataclasses.replace(ALL, **changes), 1, 2, num_best)
+        return disk_need(dataclasses.replace(ALL, **changes), inputs, ends, four_thousand, 2, num_best)
 
     weights = {1: 3 * 1 + 2 * 3, 2: 3 * 2 + 2 * 3, 100: 3 * 20}  # one for each of three scores, all of two that run
     assert need(keep_models=2) - need(keep_models=1) == 4000 * (weights[2] - weights[1])
@@ -111,18 +112,6 @@ def test_models_and_stages_that_are_kept_limit_the_need(inputs: SweepInputs) -> 
     fewer = need(reuse=False) - need(expected_best, reuse=False)
     assert fewer == 4000 * 20, "two of three scores are expected to have one best epoch"
     assert need(keep_gb=5e-6) - need(reuse=False) == 5000
-
-
-def test_less_is_expected_than_is_possible() -> None:
-    (line,) = describe_disk(3_000_000, 4_000_000, None)
-    assert "3.0 MB expected" in line
-    assert "at most 4.0 MB" in line
-    assert "expected" not in describe_disk(4_000, 4_000, None)[0]
-
-
-def test_too_little_free_disk_is_a_warning() -> None:
-    assert len(describe_disk(3_000, 4_000, 4_000)) == len(describe_disk(3_000, 4_000, None)) == 1
-    assert describe_disk(3_000, 4_000, 3_999)[1].startswith("Warning: the sweep may need more disk than is free")
 
 
 Prepare = Callable[..., tuple[SweepOptions, SweepInputs, SweepPlan]]
@@ -189,5 +178,5 @@ def test_disk_need_bounds_what_a_sweep_uses(case: str, prepare: Prepare, monkeyp
     write_caches(plan.options.folder, [])
     encoder = load_encoder(plan.space.base.encoder.name)
     measure = functools.cache(lambda config: measure_model(config, encoder))
-    need = disk_need(configs, stored_ends(options, inputs), inputs, measure, options, 1, 1, most_best)
+    need = disk_need(options, inputs, stored_ends(options, inputs), measure, 1, most_best)
     assert need / 3 < max(peak) <= need

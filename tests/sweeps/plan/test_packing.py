@@ -9,9 +9,10 @@ import torch
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
+from sweeps.cluster.capacity import Resources
 from sweeps.options import SweepOptions
 from sweeps.plan import packing
-from sweeps.plan.packing import MeasuredGpu, distinct_in_memory, longest_texts, pack_gpus, train_shortly
+from sweeps.plan.packing import distinct_in_memory, longest_texts, pack_gpus, train_shortly
 
 GB = 10**9
 
@@ -28,7 +29,8 @@ def test_auto_becomes_a_share_that_memory_and_cpus_allow(
     at_a_time: int,
     share: float,
 ) -> None:
-    found = MeasuredGpu(peak=3 * GB, total=24 * GB, cpus_per_gpu=cpus_per_gpu, count=4)
+    nodes = [Resources(cpus=2 * cpus_per_gpu, gpus=2, memory=0), Resources(cpus=99, gpus=2, memory=0)]
+    found = 3 * GB, 24 * GB, nodes
     monkeypatch.setattr(packing, "measure", lambda *_arguments: found)
     options = SweepOptions(
         name="s", storage="/x", gpus_per_worker=1.0, packs_gpus=True, cpus_per_worker=cpus_per_worker

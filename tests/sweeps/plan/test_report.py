@@ -273,3 +273,35 @@ def test_free_disk_is_that_of_the_nearest_existing_folder(
         options(storage=str(tmp_path / missing)), short, {short.space.base.encoder.name: tiny_encoder}
     )
     assert "; 5.0 GB free." in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "need", "free", "shown"),
+    [
+        (3_000_000, 4_000_000, 4_000_000, ["Disk: about 3.0 MB expected, at most 4.0 MB; 4.0 MB free."]),
+        (4_000, 4_000, None, ["Disk: at most 4.0 kB."]),
+        (
+            4_000,
+            4_000,
+            3_999,
+            ["Disk: at most 4.0 kB; 4.0 kB free.", "Warning: the sweep may need more disk than is free"],
+        ),
+    ],
+)
+def test_disk_is_what_is_expected_and_what_is_possible_with_a_warning_if_too_little_is_free(
+    options: Build,
+    inputs: SweepInputs,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: int,
+    need: int,
+    free: int | None,
+    shown: list[str],
+) -> None:
+    """A bucket does not say what is free."""
+    needs = iter((expected, need))
+    monkeypatch.setattr("sweeps.plan.report.disk_need", lambda *_given: next(needs))
+    monkeypatch.setattr("shutil.disk_usage", lambda _folder: SimpleNamespace(free=free))
+    if free is None:
+        monkeypatch.setattr("sweeps.plan.report.local_path", lambda _bucket: None)
+    lines = describe_disk_need(options(), inputs, {})
+    assert [line.partition(";")[0] if line.startswith("Warning") else line for line in lines] == shown

@@ -63,11 +63,11 @@ def test_a_mistake_in_a_selection_method_is_found_before_training(options: Build
 
 def test_an_encoder_of_ones_own_may_read_the_demonstration(options: Build) -> None:
     space = load_space("smart_lambda")
-    demo = find_sources(options(), space.base, space)
-    own = find_sources(options(encoder="roberta-base"), space.base, space)
-    assert demo.notes == (DEMO_NOTE,)
-    assert (own.folder, own.encoder) == (demo.folder, "roberta-base")
-    assert "your encoder and the settings of 'smart_lambda'" in own.notes[0]
+    demo_folder, _, demo_notes = find_sources(options(), space.base, space)
+    folder, encoder, (note,) = find_sources(options(encoder="roberta-base"), space.base, space)
+    assert demo_notes == (DEMO_NOTE,)
+    assert (folder, encoder) == (demo_folder, "roberta-base")
+    assert "your encoder and the settings of 'smart_lambda'" in note
 
 
 def test_unwritable_storage_is_one_line(options: Build, tmp_path: Path) -> None:

@@ -119,8 +119,9 @@ def test_rows_that_are_too_long_are_shown_and_recorded_of_a_new_sweep(
 
 def test_the_sample_is_of_distinct_texts_in_any_order() -> None:
     texts = tuple(f"text {number}" for number in range(3 * NUM_COMPARED))
-    sample = sample_texts([table_of(texts), table_of(texts[:9], texts[:9])])
-    assert len(set(sample.texts)) == len(sample.texts) == NUM_COMPARED
-    assert sample_texts([table_of(texts[::-1])]) == dataclasses.replace(sample, has_pairs=False)
+    chosen, has_pairs = sample_texts([table_of(texts), table_of(texts[:9], texts[:9])])
+    assert len(set(chosen)) == len(chosen) == NUM_COMPARED
+    assert has_pairs
+    assert sample_texts([table_of(texts[::-1])]) == (chosen, False)
     first_half = set(texts[: len(texts) // 2])
-    assert 0.4 < len(first_half.intersection(sample.texts)) / NUM_COMPARED < 0.6
+    assert 0.4 < len(first_half.intersection(chosen)) / NUM_COMPARED < 0.6

@@ -23,9 +23,9 @@ def test_shorter_trial_precedes_a_longer_one_that_continues_it() -> None:
     order = StageOrder()
     assert order.choose([long, short]) == 1
     assert order.choose([long, other, short]) == 1, "only a trial that continues another waits for it"
-    order.add_trial("short", short)
+    order.running["short"] = short
     assert order.choose([long]) is None
-    order.remove_trial("short")
+    del order.running["short"]
     assert order.choose([long]) == 0
     assert order.choose([long, keys("ten", cuts=["two"])]) == 0, "equal trials keep their order"
 
@@ -59,7 +59,7 @@ class Lanes:
                 assert all(found.cuts & self.stages_in_training() for found in waiting), "a lane idles without need"
                 break
             trial, found = self.pending.pop(index)
-            self.order.add_trial(trial, found)
+            self.order.running[trial] = found
             done = next((at for at in range(len(found.ends), 0, -1) if found.ends[at - 1] in self.kept), 0)
             self.order.mark_started(trial, done)
             self.running[trial] = (found, done)
@@ -81,7 +81,7 @@ class Lanes:
         found, done = self.running[trial]
         if done == len(found.ends) or self.stream.random() < 0.1:
             del self.running[trial]
-            self.order.remove_trial(trial)
+            del self.order.running[trial]
             return
         self.kept.add(found.ends[done])
         self.running[trial] = (found, done + 1)

@@ -17,6 +17,7 @@ from sweeps.search.trial import (
     known_configurations,
     left_to_run,
     make_trial,
+    num_left_to_run,
     queued_record,
 )
 from tests.sweeps.conftest import MakePlan, with_options
@@ -153,3 +154,28 @@ def test_further_replicates_of_configurations_that_are_no_longer_the_best_count_
     records = [record for one in known.values() for record in one.records.values()]
     assert left_to_run(plan, known) == [(3, 1), (3, 2)]
     assert expected_trials(plan.facts, records, None) == len(records) + 2
+
+
+SAMPLED: dict[str, Any] = {"search": "tpe", "grid": {}, "ranges": {"smart.weight": Float(low=0, high=1)}}
+
+
+def known_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
+    """The first trial of a configuration for each status."""
+    specs = [make_trial(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
+    return [replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)]
+
+
+def test_replicates_of_the_best_are_pending_once_all_others_have_ended(make_plan: MakePlan) -> None:
+    plan = make_plan(trials=4, replicates=3, replicate_best=2, **SAMPLED)
+    known = known_of(plan, "complete", "reused", "pruned", "complete")
+    known = [replace(record, best={plan.space.metric: 0.1 * number}) for number, record in enumerate(known)]
+    assert num_left_to_run(plan, known, None) == 4
+    assert num_left_to_run(plan, [replace(known[0], status="interrupted"), *known[1:]], None) == 1
+    assert num_left_to_run(plan, known[:3], None) == 1, "a configuration is still to be sampled"
+
+
+@pytest.mark.parametrize("num_new", [0, 1, 3])
+def test_configurations_still_to_be_sampled_are_counted(make_plan: MakePlan, num_new: int) -> None:
+    plan = make_plan(trials=2 + num_new, **SAMPLED)
+    known = known_of(plan, "complete", "pruned")
+    assert num_left_to_run(plan, known, None) == num_new

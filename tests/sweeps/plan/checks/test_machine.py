@@ -5,22 +5,30 @@ from contextlib import contextmanager
 
 import pytest
 
-from sweeps.plan.checks.machine import check_capacity, describe_gpus, use_gpus
+from sweeps.plan.checks.machine import check_machine, describe_gpus, use_gpus
 from tests.sweeps.plan.conftest import Build
 
 
-def test_trial_that_just_fits_is_allowed(options: Build) -> None:
-    check_capacity(options(workers=2, cpus_per_worker=3), 6, 0)
-    check_capacity(options(workers=2, gpus_per_worker=1), 6, 2)
+def set_machine(monkeypatch: pytest.MonkeyPatch, num_cpus: int, num_gpus: int) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: num_cpus)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
 
 
-def test_more_workers_than_cpus_or_gpus_are_refused(options: Build) -> None:
+def test_trial_that_just_fits_is_allowed(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_machine(monkeypatch, 6, 2)
+    check_machine(options(workers=2, cpus_per_worker=3))
+    check_machine(options(workers=2, gpus_per_worker=1))
+
+
+def test_more_workers_than_cpus_or_gpus_are_refused(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_machine(monkeypatch, 5, 1)
     with pytest.raises(ValueError) as raised:
-        check_capacity(options(workers=2, cpus_per_worker=3), 5, 0)
+        check_machine(options(workers=2, cpus_per_worker=3))
     rule = "a trial must fit this machine, which has 5 CPUs"
     assert str(raised.value) == f"{rule}, got 2 workers with --cpus-per-worker 3"
     with pytest.raises(ValueError, match="has 1 GPU, got 2 workers with --gpus-per-worker 1"):
-        check_capacity(options(workers=2, gpus_per_worker=1), 6, 1)
+        check_machine(options(workers=2, gpus_per_worker=1))
+    check_machine(options(workers=2, gpus_per_worker=1, address="auto"))
 
 
 @pytest.mark.parametrize(
@@ -29,10 +37,10 @@ def test_more_workers_than_cpus_or_gpus_are_refused(options: Build) -> None:
 def test_each_worker_has_a_gpu_by_default_if_there_are_as_many(
     num_gpus: int, num_workers: int, expected: float, options: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
+    set_machine(monkeypatch, 8, num_gpus)
     chosen = use_gpus(options(workers=num_workers, finds_gpus=True))
     assert chosen == options(workers=num_workers, gpus_per_worker=expected)
-    check_capacity(chosen, 8, num_gpus)
+    check_machine(chosen)
 
 
 def test_gpus_of_a_cluster_are_counted_there(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,22 @@
-"""A sweep's way through its listener, and who owns its folder; tests/sweeps/test_run.py has the whole command."""
+"""What is shown of a sweep when, and who owns its folder; tests/sweeps/test_run.py has the whole command."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import sweeps.driver.run_sweep
-import sweeps.driver.whole_sweep
 from results.records.driver_file import Ownership, read_driver
 from results.records.trials import read_sweep
+from sweeps.cli import whole_sweep
+from sweeps.cli.summary import Ending
+from sweeps.cli.whole_sweep import run_or_resume
 from sweeps.driver.history import KnownTrials
+from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
@@ -27,32 +30,34 @@ def options(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> Swe
     return SweepOptions(space="smart_lambda", name="first", set={"encoder.max_length": "32"}, **places)
 
 
-class Listening:
-    """Notes what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        self.plan: SweepPlan | None = None
-        self.listener = Listener(
-            show=self.show, watch=self.watch, answer=lambda _options: self.heard.append("answer"), finish=self.finish
-        )
-
-    def show(self, lines: Iterable[str]) -> None:
-        self.heard += [line.split(" ")[0] for line in lines]
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a verbose sweep does to show itself, in order."""
+    found: list[str] = []
 
     @contextlib.contextmanager
-    def watch(self) -> Iterator[OnEvent]:
-        self.heard.append("watching")
-        yield lambda event, _ledger: self.heard.append(event.kind)
-        self.heard.append("watched")
+    def watch(_console: Console) -> Iterator[OnEvent]:
+        found.append("watching")
+        yield lambda event, _ledger: found.append(event.kind)
+        found.append("watched")
 
-    def finish(self, options: SweepOptions, outcome: SweepOutcome) -> Ending:
+    def answer(_folder: str) -> bool:
+        found.append("answer")
+        return False
+
+    def finish(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool) -> Ending:
         with pytest.raises(ValueError, match="a sweep must not be running already"), Ownership(options.folder):
             pass
-        return Ending(folder=options.folder, outcome=outcome, exit_code=7, messages=())
+        return Ending(folder=options.folder, outcome=outcome, exit_code=7 + is_ranked, messages=())
+
+    shown = [("sweeps.cli.progress.show_progress", watch), ("sweeps.cli.summary.show_answer", answer)]
+    for name, function in [*shown, ("sweeps.cli.summary.finish_sweep", finish)]:
+        monkeypatch.setattr(name, function)
+    monkeypatch.setattr(whole_sweep, "show_lines", lambda lines: found.extend(line.split(" ")[0] for line in lines))
+    return found
 
 
-def run_instead(monkeypatch: pytest.MonkeyPatch, listening: Listening, *, has_trained: bool = True) -> None:
+def run_instead(monkeypatch: pytest.MonkeyPatch, heard: list[str], *, has_trained: bool) -> None:
     """Puts a sweep that trains nothing in the place of the real one."""
 
     def run(
@@ -65,12 +70,11 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, listening: Listening, *, has_tr
         on_trained: Callable[[], None],
     ) -> SweepOutcome:
         assert (known, ownership.is_lost) == (None, False)
-        listening.plan = plan
-        on_event(Event(kind="note"), None)  # type: ignore[arg-type]
+        on_event(Event(kind="note"), Ledger(plan=plan))
         if has_trained:
             on_trained()
-        listening.heard.append("closed")
-        return SweepOutcome(counts={}, failures={})
+        heard.append("closed")
+        return SweepOutcome(counts={}, failures={"0000-r0": "diverged"})
 
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", run)
 
@@ -79,19 +83,26 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, listening: Listening, *, has_tr
     ("has_trained", "order"),
     [(True, ["watched", "answer", "closed"]), (False, ["closed", "watched", "answer"])],
 )
-def test_listener_hears_of_the_sweep_before_it_runs_then_of_events_then_of_the_end(
-    options: SweepOptions, monkeypatch: pytest.MonkeyPatch, has_trained: bool, order: list[str]
+def test_sweep_is_shown_before_it_runs_then_its_events_then_its_end(
+    options: SweepOptions, heard: list[str], monkeypatch: pytest.MonkeyPatch, has_trained: bool, order: list[str]
 ) -> None:
     """A sweep whose trials have all ended is answered before it is closed, any other one after that."""
-    listening = Listening()
-    run_instead(monkeypatch, listening, has_trained=has_trained)
-    ending = run_or_resume(options, listening.listener, "the command")
-    assert ending.exit_code == 7
-    assert listening.heard[0] == "Sweep"
-    assert listening.heard[listening.heard.index("watching") + 1 :] == ["note", *order]
+    run_instead(monkeypatch, heard, has_trained=has_trained)
+    assert run_or_resume(options, "the command", is_verbose=True).exit_code == 7
+    assert heard[0] == "Sweep"
+    assert heard[heard.index("watching") + 1 :] == ["note", *order]
     driver = read_driver(options.folder)
     assert driver is not None
     assert driver.has_stopped
+
+
+def test_sweep_that_is_not_verbose_prints_nothing_and_describes_its_end(
+    options: SweepOptions, heard: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_instead(monkeypatch, heard, has_trained=True)
+    ending = run_or_resume(options, "the command", is_verbose=False)
+    assert (ending.folder, ending.exit_code, ending.messages) == (options.folder, 3, ("1 of 0 trials failed.",))
+    assert (heard, *capsys.readouterr()) == (["closed"], "", "")
 
 
 def test_sweep_that_another_command_has_taken_meanwhile_stays(
@@ -104,9 +115,9 @@ def test_sweep_that_another_command_has_taken_meanwhile_stays(
         write_driver(options.folder, id="other")
         return plan
 
-    monkeypatch.setattr(sweeps.driver.whole_sweep, "create_sweep", create)
+    monkeypatch.setattr(whole_sweep, "create_sweep", create)
     with pytest.raises(ValueError, match="a sweep must not be running already"):
-        run_or_resume(options, Listening().listener, "the command")
+        run_or_resume(options, "the command", is_verbose=False)
     assert read_sweep(options.folder)["name"] == options.name
 
 
@@ -115,5 +126,5 @@ def test_sweep_that_fails_before_its_first_trial_leaves_its_name_free(
 ) -> None:
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", lambda *_arguments, **_named: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run_or_resume(options, Listening().listener, "the command")
+        run_or_resume(options, "the command", is_verbose=False)
     assert not Path(options.folder).exists()

@@ -1,13 +1,12 @@
-"""A sweep from its checks to its end, for the command and for Python; what it prints is left to a listener."""
+"""A sweep from its checks to its end, for the command, which prints all of it, and for Python."""
 
 import contextlib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from mtlib.runtime.console import new_console, show_lines
 from mtlib.runtime.errors import first_line
 from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
@@ -17,78 +16,67 @@ from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep, discard_unstarted
-from sweeps.plan.prepare import PreparedSweep, Show, prepare
+from sweeps.plan.prepare import PreparedSweep, prepare
 from sweeps.plan.report import describe_disk_need, describe_total
 from sweeps.plan.space_changes import writing_to
+from sweeps.search.trial import num_left_to_run
 from sweeps.tracking.listener import Trackers
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
+    from sweeps.cli.summary import Ending
     from sweeps.driver.ledger import Ledger
-    from sweeps.driver.run_sweep import OnEvent, SweepOutcome
+    from sweeps.driver.run_sweep import SweepOutcome
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ending:
-    """How a sweep ended, and what its user should know of it."""
-
-    folder: str
-    """Of the sweep, whose name may have been made for it."""
-    outcome: "SweepOutcome"
-    exit_code: int
-    messages: tuple[str, ...]
-    """What went wrong, a line each."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listener:
-    """What the caller of a sweep does with what it hears."""
-
-    show: Show
-    """Gets lines about the sweep before its first trial and after its end; reads them all, as they may be made by work.
-    """
-    watch: Callable[[], "AbstractContextManager[OnEvent]"]
-    """Opened while trials run; yields the function that gets each event."""
-    answer: Callable[[SweepOptions], None]
-    """Called once all trials have ended, before anything is closed; after that if the sweep ended in another way."""
-    finish: Callable[[SweepOptions, "SweepOutcome"], Ending]
-    """Called at the end, after `answer`, while the sweep's folder is still locked."""
-
-
-def run_or_resume(options: SweepOptions, listener: Listener, command: str) -> Ending:
-    """Runs a new sweep, or what is left of one that is resumed; `command` is what started it.
+def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "Ending":
+    """Runs a new sweep, or what is left of one that is resumed.
 
     A cluster stays connected to the end. An error before the first trial of a new sweep leaves no folder.
+
+    Args:
+        options: of the sweep.
+        command: what started it.
+        is_verbose: whether to print the sweep, its progress, the ranking, the ensembles, which are selected for that,
+            and the next commands; otherwise nothing is printed or selected.
 
     Raises:
         ValueError: one line: space, data, encoder, machine or storage do not fit the options.
         KeyboardInterrupt: interrupted twice, or before its trials.
     """
     with contextlib.ExitStack() as cluster:
-        prepared = prepare(options, listener.show, cluster)
+        prepared = prepare(options, lambda lines: show(lines, is_verbose), cluster)
         options = prepared.options
         if options.resume:
             with Ownership(options.folder) as ownership:
-                resumed = resume_sweep(prepared, command)
-                listener.show(resumed.notes)
-                if resumed.is_over:
-                    return finish_ended_sweep(resumed.plan, listener, resumed.known)
+                plan, known = resume_sweep(prepared, command)
+                show(known.notes, is_verbose)
+                if num_left_to_run(plan, known.records, plan.race) == 0:
+                    return finish_ended_sweep(plan, known, is_verbose)
                 training_inputs = prepare_training_inputs(prepared)
                 del prepared  # whose texts take more memory than their tokens
-                return run_and_finish(resumed.plan, training_inputs, listener, ownership, resumed.known)
+                return run_and_finish(plan, training_inputs, ownership, known, is_verbose)
         need = describe_disk_need(options, prepared.inputs, prepared.encoders)
-        listener.show([describe_total(options, prepared.inputs), *need])
+        show([describe_total(options, prepared.inputs), *need], is_verbose)
         plan = create_sweep(prepared, command)
         ownership = Ownership(options.folder)
         try:
             with ownership:
                 training_inputs = prepare_training_inputs(prepared)
                 del prepared  # as above
-                return run_and_finish(plan, training_inputs, listener, ownership)
+                return run_and_finish(plan, training_inputs, ownership, None, is_verbose)
         except Exception:
             driver = read_driver(options.folder)  # after its last writing
             if driver is not None and driver.id == ownership.id:  # in a bucket another command may have taken the name
                 discard_unstarted(options.folder)
             raise
+
+
+def show(lines: Iterable[str], is_verbose: bool) -> None:
+    """Prints lines about a sweep that is verbose; of any other it only reads them, as they may be made by work."""
+    if is_verbose:
+        show_lines(lines)
+    else:
+        list(lines)
 
 
 def prepare_training_inputs(prepared: PreparedSweep) -> TrainingInputs:
@@ -99,8 +87,9 @@ def prepare_training_inputs(prepared: PreparedSweep) -> TrainingInputs:
         return read_training_inputs(inputs.space, inputs.tables, prepared.encoders, inputs.data_folder, cache)
 
 
-def finish_ended_sweep(plan: SweepPlan, listener: Listener, known: KnownTrials) -> Ending:
+def finish_ended_sweep(plan: SweepPlan, known: KnownTrials, is_verbose: bool) -> "Ending":
     """Finishes a resumed sweep with nothing left to run, and completes what a kill at its very end prevented."""
+    from sweeps.cli.summary import show_answer
     from sweeps.driver.ledger import open_ledger
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
@@ -116,11 +105,18 @@ def finish_ended_sweep(plan: SweepPlan, listener: Listener, known: KnownTrials) 
         save_journal(options.folder, journal)
     ledger = open_ledger(plan, known.records)
     closing_errors = close_records(plan, ledger)
-    listener.answer(options)
-    ending = listener.finish(options, outcome_of(ledger, closing_errors))
+    is_ranked = not is_verbose or show_answer(options.folder)
+    ending = finish(options, outcome_of(ledger, closing_errors), is_ranked, is_verbose)
     trackers = Trackers(options.log_to, options.folder, plan.tasks, known.records)
-    listener.show(report_answer(options, trackers))
+    show(report_answer(options, trackers), is_verbose)
     return ending
+
+
+def finish(options: SweepOptions, outcome: "SweepOutcome", is_ranked: bool, is_verbose: bool) -> "Ending":
+    """Returns how a sweep ended, which is printed if it is verbose, while its folder is still locked."""
+    from sweeps.cli.summary import end_sweep, finish_sweep
+
+    return (finish_sweep if is_verbose else end_sweep)(options, outcome, is_ranked=is_ranked)
 
 
 def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
@@ -139,38 +135,47 @@ def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
 def run_and_finish(
     plan: SweepPlan,
     inputs: TrainingInputs,
-    listener: Listener,
     ownership: Ownership,
-    known: KnownTrials | None = None,
-) -> Ending:
-    """Runs a sweep in its folder and finishes it."""
-    options, is_answered = plan.options, False
+    known: KnownTrials | None,
+    is_verbose: bool,
+) -> "Ending":
+    """Runs a sweep in its folder and finishes it.
+
+    The answer is printed once all trials have ended, before anything is closed; after that if the sweep ended in
+    another way.
+    """
+    options, is_ranked = plan.options, None if is_verbose else True
 
     def answer() -> None:
-        nonlocal is_answered
+        nonlocal is_ranked
         display.close()
-        listener.answer(options)
-        is_answered = True
+        if is_ranked is None:
+            is_ranked = show_answer(options.folder)
 
     set_driver_variables()
+    from sweeps.cli.progress import show_progress
+    from sweeps.cli.summary import show_answer
     from sweeps.driver.run_sweep import run_plan
 
     trackers, has_ended = Trackers(options.log_to, options.folder, plan.tasks, known.records if known else ()), False
     try:
         with contextlib.ExitStack() as display:
-            show = display.enter_context(listener.watch())
+            show_event = display.enter_context(show_progress(new_console())) if is_verbose else ignore_event
 
-            def track_and_show(event: Event, ledger: "Ledger") -> None:
-                show(event, ledger)
+            def on_event(event: Event, ledger: "Ledger") -> None:
+                show_event(event, ledger)
                 for text in trackers.on_event(event, ledger.records):
-                    show(Event(kind="note", facts={"text": text}), ledger)
+                    show_event(Event(kind="note", facts={"text": text}), ledger)
 
-            on_event = track_and_show if options.log_to else show
             outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
-        if not is_answered:
-            listener.answer(options)
-        ending = listener.finish(options, outcome)
+        answer()
+        ending = finish(options, outcome, bool(is_ranked), is_verbose)
         has_ended = not outcome.is_interrupted
         return ending
     finally:
-        listener.show(report_answer(options, trackers) if has_ended else trackers.finish([], is_interrupted=True))
+        lines = report_answer(options, trackers) if has_ended else trackers.finish([], is_interrupted=True)
+        show(lines, is_verbose)
+
+
+def ignore_event(_event: Event, _ledger: "Ledger") -> None:
+    """Shows nothing."""
