@@ -133,13 +133,8 @@ def test_what_is_given_is_what_is_searched(
 def test_numbers_of_numpy_truth_values_and_none_are_options(asked: list[SweepOptions]) -> None:
     numbers: dict[str, Any] = {"trials": np.int64(4), "workers": np.int32(2), "keep_gb": np.float32(0.5)}
     run_sweep("joint", search="tpe", **numbers, until_decided=True, encoder=None, max_hours=pd.NA)
-    run_sweep(
-        "joint",
-        until_decided=False,
-        retry_failed=False,
-        reuse=True,
-        set={"encoder.dropout": None, "smart.weight": np.float64(0.5)},
-    )
+    switches: dict[str, Any] = {"until_decided": False, "retry_failed": False, "reuse": True}
+    run_sweep("joint", **switches, set={"encoder.dropout": None, "smart.weight": np.float64(0.5)})
     raced, plain = asked
     assert (raced.trials, raced.workers, raced.keep_gb, raced.max_hours) == (4, 2, 0.5, None)
     assert (raced.until_decided, raced.replicates) == (0.0, MOST_RACED)

@@ -37,15 +37,19 @@ SOURCE = {"task": "sst", "role": "augment"}
         (["{folder}", "--unlabelled", "sst=texts.doc"], "--unlabelled must end in .csv"),
         (["{folder}", "--unlabelled", "tone=texts.csv"], "unknown task of the selection 'tone'"),
         (["{folder}", "--student", "./nowhere"], "--student must be a hub name or a folder that exists"),
-        (["{folder}", "--", "--dry-run", "--name", "x"], "behind -- must be no flag of"),
-        (["{folder}", "--name", "taught", "--", "--workers", "0"], "--workers must be at least 1, got 0"),
+        (["{folder}", "--data", "{data}", "--", "--dry-run", "--name", "x"], "behind -- must be no flag of"),
+        (
+            ["{folder}", "--data", "{data}", "--name", "taught", "--", "--workers", "0"],
+            "--workers must be at least 1, got 0",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(
     words: list[str], message: str, trained_folder: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [word.format(folder=trained_folder) for word in words]
-    assert message in one_line_exit(main, capsys, *given, *(["--data", tiny_folder] if given else []))
+    given = [word.format(folder=trained_folder, data=tiny_folder) for word in words]
+    data = ["--data", tiny_folder] if given and "--" not in given else []
+    assert message in one_line_exit(main, capsys, *given, *data)
 
 
 def test_a_sweep_without_ensembles_is_refused(

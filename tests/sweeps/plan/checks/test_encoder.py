@@ -101,5 +101,5 @@ def test_bf16_is_tested_for_cpu_trials_only(inputs: SweepInputs, save_encoder: C
 
 def test_only_families_that_were_not_tried_get_a_warning(tiny_encoder: PretrainedEncoder) -> None:
     assert describe_families([tiny_encoder]) == []
-    (line,) = describe_families([dataclasses.replace(tiny_encoder, config=ENCODERS["yoso"])])
-    assert line.startswith("Warning: encoders of the family yoso have not been tried")
+    (line,) = describe_families([dataclasses.replace(tiny_encoder, config=ENCODERS["ibert"])])
+    assert line.startswith("Warning: encoders of the family ibert have not been tried")
