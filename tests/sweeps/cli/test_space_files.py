@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import sweeps.driver.run_sweep
-from results.records.trials import SPACE_FILE, read_sweep
 from results.sweep import load_sweep
-from sweeps.driver.run_sweep import SweepOutcome
-from sweeps.options import SweepPlan
-from sweeps.run import main
-from tests.one_line_error import one_line_exit
 from tests.scripts import ROOT
 
 SPACE = """\
@@ -54,41 +48,6 @@ def command(file: Path, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: 
     """Arguments of a small sweep over the space in the file."""
     places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path / "storage")]
     return ["--space", str(file), *places]
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
-    """The plans of the sweeps that would run."""
-    found: list[SweepPlan] = []
-
-    def note(plan: SweepPlan, *_given: object, **_hooks: object) -> SweepOutcome:
-        found.append(plan)
-        return SweepOutcome(counts={"complete": 2}, failures={}, is_interrupted=True, error=None)
-
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", note)
-    return found
-
-
-def test_resumed_sweep_reads_its_copy_of_the_file(
-    command: list[str], file: Path, plans: list[SweepPlan], capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(command)
-    first = plans[0].options
-    assert first.name.startswith("modes-")
-    assert Path(first.folder, SPACE_FILE).read_text() == SPACE
-    assert read_sweep(first.folder)["options"]["space"] == str(file)
-    assert f"Space: {file}; --resume reads the copy in the sweep's folder\n" in capsys.readouterr().out
-    file.write_text(SPACE.replace("Mode.PAPER, ", "Mode.PAPER, 'unit_norm', "))
-    main(["--resume", str(first.folder)])
-    file.unlink()
-    main(["--resume", str(first.folder)])
-    assert [plan.space for plan in plans] == [plans[0].space] * 3
-    Path(first.folder, SPACE_FILE).write_text(SPACE.replace("Mode.PAPER, ", "Mode.PAPER, 'unit_norm', "))
-    capsys.readouterr()
-    assert main(["--resume", str(first.folder)]) == 2
-    assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
-    Path(first.folder, SPACE_FILE).unlink()
-    assert SPACE_FILE in one_line_exit(main, capsys, "--resume", first.folder)
 
 
 @pytest.mark.slow
