@@ -14,9 +14,7 @@ from mtlib.runtime.checksum import hash_of
 from results.records.trials import TokenizerRecord
 from search_spaces.space import SearchSpace, grid_configs
 from sweeps.options import SweepOptions
-from sweeps.plan.checks.space import (
-    check_held_out_files,
-)
+from sweeps.plan.checks.space import check_held_out_files
 
 
 @dataclass(frozen=True, kw_only=True)
