@@ -86,8 +86,10 @@ def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: Searc
 def find_sources(
     options: SweepOptions, base: TrialConfig, asked: SearchSpace | None
 ) -> tuple[Path, str, tuple[str, ...]]:
-    """Returns the folder of the data, the hub name or folder of the encoder, and notes on the demonstration's to print,
-    which are written where they are used."""
+    """Returns the folder of the data, the hub name or folder of the encoder, and notes to print.
+
+    The demonstration's corpus and encoder are written if they are used.
+    """
     if options.data is not None:
         return options.data, options.encoder or base.encoder.name, ()
     with writing_to(options.storage):
