@@ -87,7 +87,8 @@ def is_number(text: str) -> bool:
 def varied_values(given: VariedValues) -> tuple[Any, ...]:
     """Returns the values of a list, or both ends of a range.
 
-    Of a list as typed, a value in brackets is a list itself. In quotes, blanks at its ends and commas count.
+    Of a list as typed, a value in brackets is a list itself. In quotes, blanks at its ends and commas count; ValueError
+    where a quote is open.
     """
     if not isinstance(given, str):
         return given
@@ -95,8 +96,16 @@ def varied_values(given: VariedValues) -> tuple[Any, ...]:
         found = RANGE.fullmatch(given)
         assert found is not None
         return found["low"].strip(), found["high"].strip()
-    pairs = (match.groups() for match in LISTED_VALUE.finditer(f"{given},"))
-    return tuple(unquoted(plain.strip()) if quoted is None else quoted.replace('""', '"') for quoted, plain in pairs)
+    values = []
+    for quoted, plain in (match.groups() for match in LISTED_VALUE.finditer(f"{given},")):
+        if quoted is None:
+            value = plain.strip()
+            is_whole = not value.startswith('"') or QUOTED_VALUE.fullmatch(value) is not None
+            require(is_whole, "a value that begins with a quote must end with one", value)
+            values.append(unquoted(value))
+        else:
+            values.append(quoted.replace('""', '"'))
+    return tuple(values)
 
 
 def typed(given: VariedValues) -> str:

@@ -187,13 +187,13 @@ def plain_option(name: str, value: Any) -> Any:
         require(is_list, "methods must be a list of files", repr(value))
     if name in ("set", "vary"):
         has_keys = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
-        require(has_keys, f"{name} must be a mapping of values by key", repr(value))
+        require(has_keys, f"{name} must be a mapping of values by key", " ".join(f"{value!r:.80}".split()))
         for key, own in value.items():
             rule = f"{name} must have plain values by dotted key"
             require(is_plain(own), f"{rule}, or lists of them", f"{key}: {own!r:.80}")
     if name == "until_decided" and isinstance(value, bool):
         return 0.0 if value else None
-    if isinstance(value, bool) and value == getattr(SweepOptions, name, None):
+    if isinstance(value, bool) and value is getattr(SweepOptions, name, None):
         return None  # a switch that stays as it is
     if name == "log_to":
         return tracker_names(value) if isinstance(value, str) else tuple(dict.fromkeys(value))

@@ -18,7 +18,7 @@ from mtlib.runtime.command_line import (
     run_command,
     whole_number,
 )
-from mtlib.runtime.console import show_lines, show_note
+from mtlib.runtime.console import COMMAND_INDENT, show_lines, show_note
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import (
@@ -31,7 +31,7 @@ from mtlib.runtime.storage import (
     split_location,
 )
 from results.inference.dev_texts import data_folder
-from results.inference.distillation.outcome import distillation_lines, ensemble_members
+from results.inference.distillation.outcome import best_taught_trial, distillation_lines, ensemble_members
 from results.inference.distillation.students import STUDENTS, student_space
 from results.inference.distillation.taught_rows import TEACHERS_FOLDER, Lesson, TaughtRole, TaughtRows, train_rows
 from results.inference.distillation.teacher import FurtherText, Taught, read_task_texts, teach
@@ -41,16 +41,20 @@ from results.records.selection import Selection, read_selection
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, UNFINISHED, best_trial
 from results.sweep import load_sweep
+from search_spaces.set_values import expand_keys
 from search_spaces.space import SearchSpace, grid_configs
 from sweeps.cli.arguments import build_parser as build_run_parser
 from sweeps.cli.arguments import given_options
 from sweeps.cli.start import command_line, exit_code_of, exit_process, run_given
 from sweeps.cluster.garbage_collection import collect_rarely
-from sweeps.options import flag_of
-from sweeps.plan.given_options import CHANGEABLE_OPTIONS, GivenOptions, read_options
+from sweeps.options import NAME_RULE, SAFE_NAME, flag_of
+from sweeps.plan.given_options import CHANGEABLE_OPTIONS, GivenOptions, option_text, read_options, read_saved_options
 
 DEFAULT_REPLICATES = 3
-OWN_OPTIONS = ("space", "storage", "name", "resume", "dry_run", "list_spaces", "list_keys")
+OWN_OPTIONS = (
+    *("space", "vary", "search", "trials", "extend", "data", "encoder", "replicates", "methods", "hold_out"),
+    *("storage", "name", "resume", "dry_run", "list_spaces", "list_keys"),
+)
 """Options of `sweeps/run.py` that may not stand behind `--`: this command decides them, or they train nothing."""
 
 
@@ -90,21 +94,36 @@ def train_students(request: "DistilRequest", space: SearchSpace, words: Sequence
     place = request.students
     if is_sweep(place):
         check_same(place, space, request.encoder)
-        if has_ended(place):
+        if has_ended(place) and "replicates" not in sweep_options(request, space):
             return SUCCESS, True
         if request.is_dry_run:
             show_lines([f"{place} has begun; what is left of it would be trained"])
             return SUCCESS, False
     given, command = sweep_options(request, space), command_line("sweeps/distil.py", words)
     code = exit_code_of(lambda: run_given(given, command))
+    if code != SUCCESS and is_sweep(place):
+        again = f"{typed_command('distil')} {shlex.join(words)}"
+        show_lines(["The verdict needs all students; the same command trains the rest:", f"{COMMAND_INDENT}{again}"])
     return code, code == SUCCESS and not request.is_dry_run and has_ended(place)
 
 
 def sweep_options(request: "DistilRequest", space: str | SearchSpace) -> GivenOptions:
-    """Returns the options of the sweep of students: of a new one, or of the rest of one that has begun."""
+    """Returns the options of the sweep of students: of a new one, or of the rest of one that has begun.
+
+    Raises:
+        ValueError: that one began with other options, which no resume changes.
+    """
     place, given = request.students, request.run_options
     if is_sweep(place):
-        return {**{name: given[name] for name in (*CHANGEABLE_OPTIONS, "address") if name in given}, "resume": place}
+        begun, changes = read_saved_options(place), {}
+        for name, value in given.items():
+            if name in (*CHANGEABLE_OPTIONS, "address"):
+                changes[name] = value
+                continue
+            rule = f"{flag_of(name)} must be what the students of {place} began with (or name others with --name)"
+            require(getattr(begun, name) == value, rule, option_text(value))
+        more = {"replicates": request.replicates} if request.replicates > begun.replicates else {}
+        return {**changes, **more, "resume": place}
     storage, name = split_location(place)
     own = {"data": str(request.data), "encoder": request.encoder, "replicates": request.replicates}
     where = {"space": space, "storage": storage, "name": name, "dry_run": request.is_dry_run}
@@ -143,7 +162,7 @@ def outcome_lines(request: "DistilRequest", words: Sequence[str]) -> list[str]:
     found = distillation_lines(
         home, request.selection, students, request.data, request.source, scores_held_out=request.scores_held_out
     )
-    export = f"{typed_command('export')} {shlex.quote(request.students)} best FOLDER"
+    export = f"{typed_command('export')} {shlex.quote(request.students)} {best_taught_trial(students)} FOLDER"
     score = f"{typed_command('distil')} {shlex.join(['--score-hold-out', *words])}"
     has_held_out = request.config.data.hold_out > 0 and not request.scores_held_out
     once = ["  once, at the end: all three on the rows that were held out", f"    {score}"] if has_held_out else []
@@ -201,7 +220,11 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         scores_held_out=options.score_hold_out,
         is_dry_run=options.dry_run,
     )
-    read_options(sweep_options(request, STUDENTS), None)  # a mistake is found before an ensemble predicts
+    # Mistakes are found before an ensemble predicts.
+    require(SAFE_NAME.fullmatch(split_location(request.students)[1]) is not None, NAME_RULE, options.name)
+    require(split_location(request.students)[0] == storage, NAME_RULE, options.name)
+    read_options(sweep_options(request, STUDENTS), None)
+    config.override(expand_keys(request.run_options.get("set", {}), config))
     return request
 
 
@@ -209,7 +232,8 @@ def read_run_options(words: Sequence[str]) -> GivenOptions:
     """Returns the options behind `--`; ValueError if one of them is none of the sweep of students."""
     given = given_options(parse_words(build_run_parser(), words))
     wrong = [flag_of(name) for name in OWN_OPTIONS if name in given]
-    require(not wrong, f"behind -- must be no flag of {typed_command('distil')} itself", ", ".join(wrong))
+    rule = "flags behind -- must leave to this command what students learn from, and where they are"
+    require(not wrong, rule, ", ".join(wrong))
     return given
 
 

@@ -36,6 +36,7 @@ SAVED_KEYS = {"set": "changes"}
 """Options whose key in `sweep.json` is not their name."""
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME_RULE = "--name must be letters, digits, '.', '_' and '-', at most 100, and begin with a letter or digit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +158,7 @@ class SweepOptions:
         rule = "--search grid must have a list of values for each key of --vary"
         ranges = [f"{key}={given}" for key, given in self.vary.items() if is_range(given)]
         require(self.search != "grid" or not ranges, rule, ", ".join(ranges))
-        rule = "--name must be letters, digits, '.', '_' and '-', at most 100, and begin with a letter or digit"
-        require(not self.name or SAFE_NAME.fullmatch(self.name) is not None, rule, repr(self.name))
+        require(not self.name or SAFE_NAME.fullmatch(self.name) is not None, NAME_RULE, repr(self.name))
 
     @property
     def gpus_as_typed(self) -> str:

@@ -58,8 +58,8 @@ def value_texts(values: Sequence[Any]) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """Returns a searched value as one types it: a number with all digits, or with a few if it was drawn;
-    the end of a path."""
+    """Returns a searched value as one types it: a number with all digits, or with a few if it was drawn; the end of a
+    path; a text in quotes if it is empty, or begins or ends in a blank."""
     if isinstance(value, float):
         exact = repr(value).removesuffix(".0")
         num_digits = len(exact.partition("e")[0].replace(".", "").lstrip("-0"))
@@ -69,6 +69,8 @@ def value_text(value: Any) -> str:
         return "/".join(["…", *last]) if len(last) < len(Path(value).parts) - 1 else value
     if isinstance(value, list | tuple):
         return "-".join(map(value_text, value))
+    if isinstance(value, str) and (not value or value != value.strip()):
+        return f'"{value}"'
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 

@@ -22,10 +22,10 @@ from mtlib.runtime.storage import (
     split_location,
 )
 from results.records.trials import read_sweep
-from search_spaces.space import space_names
+from search_spaces.space import SearchSpace, space_names
 from search_spaces.space_file import resolve_name
 from search_spaces.space_json import as_tuples
-from search_spaces.vary import VariedValues, is_range, typed, varied_values, with_further
+from search_spaces.vary import VariedValues, is_range, typed, typed_value, varied_values, with_further
 from sweeps.options import BEST_RACED, ENCODER_KEY, MOST_RACED, SAVED_KEYS, SweepOptions, flag_of
 
 GivenOptions = Mapping[str, Any]
@@ -67,13 +67,15 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
     Raises:
         ValueError: a value is missing, of another type or out of range, or a resume changes what it may not.
     """
+    for name in ("space", "data", "encoder", "storage", "name", "resume"):  # such as an unset variable of a shell
+        require(given.get(name) != "", f"{flag_of(name)} must not be empty, or be left out", "''")
+
     # Where: the cluster and the storage, which a resume is found in.
     address = given.get("address") or default_address
     address = None if address == "local" else address
     storage = read_storage(given.get("storage", DEFAULT_STORAGE))
     if "resume" in given:
         return replace(read_resumption(given, storage), address=address)
-    require(given.get("name") != "", "--name must be a name, or be left out for one that is made from the time", "''")
     for name in ("extend", "retry_failed"):
         require(name not in given, f"{flag_of(name)} must come with --resume SWEEP", "none")
 
@@ -130,8 +132,7 @@ def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
         rule = f"{flag} must be left out with --resume, which continues the sweep as it began"
         rule += f" ({typed_command('status')} NAME shows what is left)" if name == "dry_run" else ""
         allowed = (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
-        value = describe(given[name]) if isinstance(given[name], Mapping) else given[name]
-        require(name in allowed, rule, flag if isinstance(value, bool) else value)
+        require(name in allowed, rule, flag if isinstance(given[name], bool) else option_text(given[name]))
     changes = {name: value for name, value in given.items() if name in CHANGEABLE_OPTIONS}
     folder = find_sweep_folder(given["resume"], storage)
     begun = read_saved_options(folder)
@@ -183,6 +184,15 @@ def add_values(begun: SweepOptions, given: Mapping[str, VariedValues]) -> dict[s
     varied = {**begun.vary, **wider}
     smaller = () if varied == begun.vary else (begun.vary,)
     return {"vary": varied, "smaller_grids": (*begun.smaller_grids, *smaller)}
+
+
+def option_text(value: Any) -> Any:
+    """Returns a given option for a message: keys with their values as they are typed, a space by its name."""
+    if isinstance(value, SearchSpace):
+        return value.name
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={own if isinstance(own, str) else typed_value(own)}" for key, own in value.items())
+    return value
 
 
 def describe(varied: Mapping[str, VariedValues]) -> str:

@@ -158,6 +158,12 @@ def test_further_values_may_come_from_python_or_follow_a_list_from_there() -> No
     assert with_further(((1, 2),), "[1,2],[3]") == ((1, 2), "[3]")
 
 
+@pytest.mark.parametrize("text", ['"a, b: ,c', 'c,"', '"a" b,c'])
+def test_quote_that_stays_open_is_refused(text: str) -> None:
+    rule = "--vary: a value that begins with a quote must end with one, got "
+    assert one_line_error(vary, BASE, "overall", {"tasks.sst.prefix": text}).startswith(rule)
+
+
 def test_further_values_that_a_key_of_text_tells_apart_are_not_lost() -> None:
     assert with_further(("1",), ("1", "1.0")) is None
     assert with_further(("none",), ("none", None)) is None

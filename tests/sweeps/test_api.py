@@ -175,7 +175,7 @@ def test_space_that_was_built_in_python_is_kept_and_resumed(plans: list[SweepPla
         ({"vary": {"smart.weight": {0, 1}}}, "vary must have plain values by dotted key, or lists of them"),
         ({"set": {"stages.0.tasks": 5}}, "stages.0.tasks must be a list, got 5"),
         ({"space": 5}, "space must be a name, the path of a file or a SearchSpace, got 5"),
-        ({"name": ""}, "--name must be a name, or be left out for one that is made from the time"),
+        ({"name": ""}, "--name must not be empty, or be left out, got ''"),
         ({"space": None, "resume": "nowhere"}, "nowhere is no sweep folder"),
     ],
 )

@@ -19,7 +19,8 @@ from results.records.trials import write_sweep
 from results.sweep import load_sweep
 from search_spaces.space import SearchSpace, grid_configs
 from sweeps import distil
-from sweeps.distil import main, train_students
+from sweeps.distil import main, sweep_options, train_students
+from sweeps.options import SweepOptions, saved_options
 from tests.one_line_error import one_line_error, one_line_exit
 from tests.results.conftest import build_record
 from tests.scripts import ROOT
@@ -37,7 +38,10 @@ SOURCE = {"task": "sst", "role": "augment"}
         (["{folder}", "--unlabelled", "sst=texts.doc"], "--unlabelled must end in .csv"),
         (["{folder}", "--unlabelled", "tone=texts.csv"], "unknown task of the selection 'tone'"),
         (["{folder}", "--student", "./nowhere"], "--student must be a hub name or a folder that exists"),
-        (["{folder}", "--data", "{data}", "--", "--dry-run", "--name", "x"], "behind -- must be no flag of"),
+        (
+            ["{folder}", "--data", "{data}", "--", "--dry-run", "--name", "x"],
+            "flags behind -- must leave to this command",
+        ),
         (
             ["{folder}", "--data", "{data}", "--name", "taught", "--", "--workers", "0"],
             "--workers must be at least 1, got 0",
@@ -69,6 +73,7 @@ def test_the_command_for_held_out_rows_keeps_the_flags(
     monkeypatch.setattr(distil, "best_config", lambda _: config)
     monkeypatch.setattr(distil, "load_sweep", lambda _: None)
     monkeypatch.setattr(distil, "distillation_lines", lambda *_, **__: [])
+    monkeypatch.setattr(distil, "best_taught_trial", lambda _: "0001-r0")
     lines = distil.outcome_lines(distil.read_request(words), words)
     assert f"    python sweeps/distil.py --score-hold-out {shlex.join(words)}" in lines
 
@@ -83,7 +88,8 @@ def begin(place: Path, space: SearchSpace, *statuses: str) -> None:
     pairs = zip(statuses, grid_configs(space), strict=False)
     records = [build_record(number, status=own, config=config.to_json()) for number, (own, config) in enumerate(pairs)]
     place.mkdir()
-    write_sweep(place, {"name": place.name})
+    options = SweepOptions(space="students", name=place.name, storage=str(place.parent), replicates=3)
+    write_sweep(place, {"name": place.name, "options": saved_options(options)})
     write_trials(place, records, tuple(TASKS))
 
 
@@ -131,6 +137,14 @@ def test_what_is_left_is_trained(
         assert started[0][name] == (value.format(storage=tmp_path) if isinstance(value, str) else value)
     if "resume" in (wanted or {}):
         assert "workers" not in started[0], "which no resume changes"
+
+
+def test_options_that_no_resume_changes_are_those_of_the_beginning(space: SearchSpace, tmp_path: Path) -> None:
+    begin(tmp_path / "mine", space, "complete", "queued")
+    request = request_for(tmp_path / "mine", space, run_options={"set": {"optimizer.learning_rate": "1"}})
+    message = one_line_error(train_students, request, space, [])
+    assert message.startswith("--set must be what the students of")
+    assert sweep_options(request_for(tmp_path / "mine", space, replicates=5), space)["replicates"] == 5
 
 
 def test_a_sweep_that_learned_something_else_is_refused(space: SearchSpace, tmp_path: Path) -> None:

@@ -123,6 +123,13 @@ def best_students(students: Sweep) -> list[RankedConfiguration]:
     return [taught[0], *(own for own in finished if own.params[STUDENT_KEY] == LABELS_ALONE)]
 
 
+def best_taught_trial(students: Sweep) -> str:
+    """Returns the id of the trial with the highest overall dev score of the best student that was taught."""
+    best, *_ = best_students(students)
+    own = [record for record in students.records if record.number == best.number and record.status in COMPLETED]
+    return max(own, key=lambda record: record.best[OVERALL]).trial_id
+
+
 def ensemble_members(selection: Selection) -> dict[str, tuple[Member, ...]]:
     """Returns the members of a selection's ensembles by task."""
     return {name: own.members for name, own in selection.tasks.items()}

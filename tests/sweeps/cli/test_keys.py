@@ -8,6 +8,7 @@ from mtlib.config.schema import leaf_keys
 from mtlib.tasks import TASKS
 from search_spaces.domain import expand_stages, expand_tasks
 from search_spaces.presets import general
+from search_spaces.vary import unquoted
 from sweeps.cli.keys import key_lines, list_keys
 from sweeps.run import main
 from tests.one_line_error import one_line_error
@@ -30,7 +31,7 @@ def test_every_key_is_listed_once_and_can_be_set_to_its_base_value() -> None:
     for key, item in KEYS.items():
         assert item.meaning
         if ": " not in item.base:
-            assert BASE.override(expanded(key, item.base)) == BASE, key
+            assert BASE.override(expanded(key, unquoted(item.base))) == BASE, key
 
 
 @pytest.mark.parametrize("key", [key for key, item in KEYS.items() if LOWEST.search(item.range)])
