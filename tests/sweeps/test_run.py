@@ -341,7 +341,7 @@ def test_same_command_runs_as_a_job_on_a_cluster(head: dict[str, str], command: 
     assert done.returncode == 0, done.stdout + done.stderr
     assert load_sweep(tmp_path / "first").trials["status"].tolist() == ["complete"] * 7
     assert "SST dev" in done.stdout
-    uploaded = Path(head["FOLDER"]).glob("session_*/runtime_resources/working_dir_files/_ray_pkg_*/**/*")
-    files = {path.resolve() for path in uploaded if path.is_file()}  # session_latest is a link to the session
-    sizes = [path.stat().st_size for path in files if path.name != "demo.zip"]
-    assert 0 < sum(sizes) < 2 * 2**20, "the four packages, and little else"
+    (uploaded,) = Path(head["FOLDER"]).glob("session_2*/runtime_resources/working_dir_files/_ray_pkg_*/")
+    folders = {path.name for path in uploaded.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    assert folders == {"mtlib", "search_spaces", "results", "sweeps"}
+    assert 0 < sum(path.stat().st_size for path in uploaded.rglob("*") if path.is_file()) < 3 * 10**6
