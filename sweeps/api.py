@@ -195,8 +195,10 @@ def plain_option(name: str, value: Any) -> Any:
         return 0.0 if value else None
     if isinstance(value, bool) and value is getattr(SweepOptions, name, None):
         return None  # a switch that stays as it is
-    if name == "log_to":
-        return tracker_names(value) if isinstance(value, str) else tuple(dict.fromkeys(value))
+    if name == "log_to" and isinstance(value, str):
+        return tracker_names(value)
+    if name == "log_to" and isinstance(value, tuple) and all(isinstance(tracker, str) for tracker in value):
+        return tuple(dict.fromkeys(value))
     if name == "vary":
         return {key: own if isinstance(own, str | tuple) else (own,) for key, own in value.items()}
     return value

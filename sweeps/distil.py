@@ -91,15 +91,15 @@ def train_students(request: "DistilRequest", space: SearchSpace, words: Sequence
     Raises:
         ValueError: the sweep of students has begun and learns from other files, or starts from another encoder.
     """
-    place = request.students
+    place, given = request.students, sweep_options(request, space)
     if is_sweep(place):
         check_same(place, space, request.encoder)
-        if has_ended(place) and "replicates" not in sweep_options(request, space):
+        if has_ended(place) and "replicates" not in given:
             return SUCCESS, True
         if request.is_dry_run:
             show_lines([f"{place} has begun; what is left of it would be trained"])
             return SUCCESS, False
-    given, command = sweep_options(request, space), command_line("sweeps/distil.py", words)
+    command = command_line("sweeps/distil.py", words)
     code = exit_code_of(lambda: run_given(given, command))
     if code != SUCCESS and is_sweep(place):
         again = f"{typed_command('distil')} {shlex.join(words)}"
@@ -206,6 +206,8 @@ def read_request(words: Sequence[str]) -> DistilRequest:
     rule = f"every task must have an ensemble ({typed_command('select')} SWEEP)"
     require(not missing, rule, f"none of {', '.join(missing)}")
     storage, name = split_location(place)
+    students = options.name or f"{name}-students"
+    require(SAFE_NAME.fullmatch(students) is not None, NAME_RULE, repr(students))
     request = DistilRequest(
         home=home,
         selection=selection,
@@ -213,7 +215,7 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         source=ModelSource(places=find_sweeps(selection, place), device=options.device),
         config=config,
         further=tuple(further_text(text, selection) for text in options.unlabelled),
-        students=join_location(storage, options.name or f"{name}-students"),
+        students=join_location(storage, students),
         encoder=config.encoder.name if options.student is None else read_encoder_name(options.student, "--student"),
         replicates=options.replicates,
         run_options=read_run_options(further),
@@ -221,8 +223,6 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         is_dry_run=options.dry_run,
     )
     # Mistakes are found before an ensemble predicts.
-    require(SAFE_NAME.fullmatch(split_location(request.students)[1]) is not None, NAME_RULE, options.name)
-    require(split_location(request.students)[0] == storage, NAME_RULE, options.name)
     read_options(sweep_options(request, STUDENTS), None)
     config.override(expand_keys(request.run_options.get("set", {}), config))
     return request

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from mtlib.config.schema import check_value
 from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.errors import require
@@ -136,8 +137,10 @@ def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
     changes = {name: value for name, value in given.items() if name in CHANGEABLE_OPTIONS}
     folder = find_sweep_folder(given["resume"], storage)
     begun = read_saved_options(folder)
+    replicates = changes.get("replicates", begun.replicates)
+    check_value(int, replicates, flag_of("replicates"))  # compared here, before `SweepOptions` checks all types
     rule = "--replicates must not be lowered with --resume, as what was trained stays"
-    require(changes.get("replicates", begun.replicates) >= begun.replicates, rule, changes.get("replicates"))
+    require(replicates >= begun.replicates, rule, replicates)
     if "until_decided" in changes and begun.until_decided is None:
         changes = race_defaults(given, begun.search) | changes
         changes["replicates"] = max(changes["replicates"], begun.replicates)

@@ -163,6 +163,8 @@ def test_space_that_was_built_in_python_is_kept_and_resumed(plans: list[SweepPla
         ({"workers": 0}, "--workers must be at least 1, got 0"),
         ({"workers": [1]}, "--workers must be a whole number, got (1,)"),
         ({"data": 5}, "data must be text or a path, got 5"),
+        ({"log_to": 5}, "--log-to must be a list, got 5"),
+        ({"log_to": [{"a": 1}]}, "an entry of --log-to must be text, got {'a': 1}"),
         ({"methods": "mine.py"}, "methods must be a list of files, got 'mine.py'"),
         ({"set": "a=1"}, "set must be a mapping of values by key, got 'a=1'"),
         ({"vary": {5: [1]}}, "vary must be a mapping of values by key, got {5: (1,)}"),

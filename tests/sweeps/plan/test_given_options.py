@@ -138,6 +138,7 @@ def test_resumed_sweep_keeps_its_options_but_those_that_may_change(tmp_path: Pat
         ),
         ({"dry_run": True}, "--dry-run must be left out with --resume, which continues the sweep as it began (python "),
         ({"replicates": 2}, "--replicates must not be lowered with --resume, as what was trained stays, got 2"),
+        ({"replicates": "9"}, "--replicates must be a whole number, got '9'"),
         ({"extend": -1}, "--extend must be at least 0, got -1"),
         ({"checkpoint_steps": 0}, "--checkpoint-steps must be at least 1, got 0"),
     ],
