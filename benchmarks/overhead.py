@@ -41,10 +41,10 @@ from results.records.driver_file import Ownership
 from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.driver.run_sweep import run_plan
-from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.inputs import read_points
+from sweeps.trials.events import Event
 
 CACHE = ".cache"
 """The token cache of all three, in the folder that is the storage of our sweep."""
@@ -98,9 +98,9 @@ def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) 
     start = time.time()
     training: dict[str, float] = {}
 
-    def on_event(event: Event, ledger: Any) -> None:
+    def on_event(event: Event, table: Any) -> None:
         events.append(event)
-        training.update({name: record.device_seconds for name, record in ledger.records.items()})
+        training.update({name: record.device_seconds for name, record in table.records.items()})
 
     encoders = {base.encoder.name: load_encoder(base.encoder.name)}
     inputs = read_training_inputs(space, read_points(space, data), encoders, data, options.cache_folder)

@@ -43,13 +43,13 @@ from mtlib.stages.plan import plan_stages
 from results.records.driver_file import Ownership
 from results.records.tables import read_trials, read_with_warnings
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
-from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_plan
-from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.inputs import read_points
 from sweeps.plan.prepare import prepare
+from sweeps.trials.events import Event
+from sweeps.trials.table import TrialTable
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS_ALONE = 150
@@ -106,10 +106,10 @@ def measure(plan: SweepPlan) -> Measured:
     times: list[float] = []
     trained: dict[str, int] = {}
 
-    def on_event(event: Event, ledger: Ledger) -> None:
+    def on_event(event: Event, table: TrialTable) -> None:
         if event.kind in ("started", "ended"):
             times.append(event.time)
-        trained.update({name: record.steps - record.shared_steps for name, record in ledger.records.items()})
+        trained.update({name: record.steps - record.shared_steps for name, record in table.records.items()})
 
     name = plan.space.base.encoder.name
     tables, encoders = read_points(plan.space, plan.data_folder), {name: load_encoder(name)}

@@ -29,9 +29,9 @@ from results.sweep import load_sweep
 from sweeps import status
 from sweeps.cli.progress import show_progress
 from sweeps.cli.summary import show_answer
-from sweeps.driver.ledger import Ledger
-from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
+from sweeps.trials.events import Event
+from sweeps.trials.table import open_table
 from tests.nasty_text import NASTY, NASTY_NAME, SHOWN, assert_shown, squeezed
 from tests.results.inference.trained_sweep import member_of, selection_of
 from tests.results.page.recorded_sweep import SPACE, sweep_info, with_records, write_recorded_sweep
@@ -224,7 +224,7 @@ def test_the_progress_of_a_sweep_shows_texts_as_they_are(is_terminal: bool) -> N
     with show_progress(console) as on_event:
         shown = {"note": {"text": NASTY}, "lane_open": {"host": NASTY}, "lane_failed": {"why": NASTY}}
         for kind, facts in shown.items():
-            on_event(Event(kind=kind, lane=NASTY, trial_id=None, facts=facts, time=0.0), Ledger(plan=plan))  # type: ignore[arg-type]
+            on_event(Event(kind=kind, lane=NASTY, trial_id=None, facts=facts), open_table(plan))  # type: ignore[arg-type]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert text.count(SHOWN) == 5

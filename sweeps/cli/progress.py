@@ -15,9 +15,9 @@ from results.records.trials import TrialRecord
 from results.stats.texts import value_text
 from sweeps.cli.sweep_state import best_text, progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
-from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
-from sweeps.lanes.channel import Event
+from sweeps.trials.events import Event
+from sweeps.trials.table import TrialRow, TrialTable
 
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""
@@ -36,15 +36,15 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
     Raises:
         BrokenPipeError: standard output is closed.
     """
-    started, ledgers = time.time(), list[Ledger]()
+    started, tables = time.time(), list[TrialTable]()
     try:
         if not console.is_terminal:
             yield plain_printer(lambda lines: show_lines(lines, console.file), started)
             return
-        with redrawn_lines(console, lambda width: live_lines(ledgers, started, width)) as show_above:
+        with redrawn_lines(console, lambda width: live_lines(tables, started, width)) as show_above:
 
-            def on_event(event: Event, ledger: Ledger) -> None:
-                ledgers[:] = [ledger]
+            def on_event(event: Event, table: TrialTable) -> None:
+                tables[:] = [table]
                 show_above(lasting_lines(event))
 
             yield on_event
@@ -56,13 +56,13 @@ def plain_printer(show: ShowLines, started: float) -> OnEvent:
     """Shows the lines of each event for a log."""
     printed = time.monotonic()
 
-    def on_event(event: Event, ledger: Ledger) -> None:
+    def on_event(event: Event, table: TrialTable) -> None:
         nonlocal printed
-        lines = plain_lines(event, ledger, started)
+        lines = plain_lines(event, table, started)
         if not lines and time.monotonic() - printed >= PLAIN_SECONDS:
-            running = list(ledger.progress.items())[:MAX_TRIAL_LINES]
+            running = list(table.progress.items())[:MAX_TRIAL_LINES]
             steps = (f"{name} {progress_text(progress)}" for name, progress in running)
-            lines = ["; ".join([summary(ledger, started), *steps])]
+            lines = ["; ".join([summary(table, started), *steps])]
         if lines:
             show(lines)
             printed = time.monotonic()
@@ -70,17 +70,19 @@ def plain_printer(show: ShowLines, started: float) -> OnEvent:
     return on_event
 
 
-def plain_lines(event: Event, ledger: Ledger, started: float) -> list[str]:
+def plain_lines(event: Event, table: TrialTable, started: float) -> list[str]:
     """Returns the lines of an event for a log."""
-    lines, name, records = lasting_lines(event), str(event.trial_id), ledger.records
+    lines, name, record = lasting_lines(event), event.trial_id, event.record
+    if record is None:
+        return lines
     if event.kind in ("started", "resumed"):
-        lines.append(f"{name} starts: {params_text(records[name])}")
-    elif event.kind == "report" and not event.facts.get("is_replayed"):
-        texts = score_texts(records[name], ledger.plan.tasks) if event.facts["scores"] else ["not scored"]
-        lines.append(f"{name} epoch {records[name].epochs}: {', '.join(texts)}")
+        lines.append(f"{name} starts: {params_text(record)}")
+    elif event.kind == "report":
+        texts = score_texts(record, table.plan.tasks) if event.facts["scores"] else ["not scored"]
+        lines.append(f"{name} epoch {record.epochs}: {', '.join(texts)}")
     elif event.kind == "ended" and event.facts["was_started"]:
-        lines.append(f"{name} {records[name].status} after {duration(records[name].wall_seconds)}")
-        lines.append(summary(ledger, started))
+        lines.append(f"{name} {record.status} after {duration(record.wall_seconds)}")
+        lines.append(summary(table, started))
     return lines
 
 
@@ -125,37 +127,37 @@ def params_text(record: TrialRecord) -> str:
     return ", ".join(f"{key}={value_text(value)}" for key, value in record.params.items())
 
 
-def live_lines(ledgers: list[Ledger], started: float, width: int = PLAIN_WIDTH) -> list[str]:
+def live_lines(tables: list[TrialTable], started: float, width: int = PLAIN_WIDTH) -> list[str]:
     """Returns the summary, and the running trials in a table."""
-    if not ledgers:
+    if not tables:
         return [f"opening lanes ... {duration(time.time() - started)}"]
-    ledger = ledgers[0]
-    if not ledger.progress:
-        return [f"{'' if ledger.lanes else 'opening lanes; '}{summary(ledger, started)}"]
-    rows = [running_cells(ledger, trial_id) for trial_id in list(ledger.progress)[:MAX_TRIAL_LINES]]
-    table = PrintedTable(titles=("trial", "searched", "place", "newest dev scores"), rows=rows, has_rule=False)
-    hidden = len(ledger.progress) - MAX_TRIAL_LINES
-    return [summary(ledger, started), *table_lines(width, table), *([f"and {hidden} more"] if hidden > 0 else [])]
+    table = tables[0]
+    running = [row for row in list(table.rows.values()) if row.progress is not None]
+    if not running:
+        return [f"{'' if table.open_lanes else 'opening lanes; '}{summary(table, started)}"]
+    rows = [running_cells(row, table) for row in running[:MAX_TRIAL_LINES]]
+    printed = PrintedTable(titles=("trial", "searched", "place", "newest dev scores"), rows=rows, has_rule=False)
+    hidden = len(running) - MAX_TRIAL_LINES
+    return [summary(table, started), *table_lines(width, printed), *([f"and {hidden} more"] if hidden > 0 else [])]
 
 
-def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
+def running_cells(row: TrialRow, table: TrialTable) -> tuple[str, ...]:
     """Returns a running trial: its values, its epoch and step, its newest scores."""
-    record, progress = ledger.records[trial_id], ledger.progress[trial_id]
-    scores = "  ".join(score_texts(record, ledger.plan.tasks))
-    return trial_id, params_text(record), progress_text(progress), scores
+    scores = "  ".join(score_texts(row.record, table.plan.tasks))
+    return row.trial_id, params_text(row.record), progress_text(row.progress or {}), scores
 
 
-def summary(ledger: Ledger, started: float) -> str:
+def summary(table: TrialTable, started: float) -> str:
     """`3 complete, 1 pruned, 2 running, 1 queued; best overall 0.673 (0002-r0); 1:05 elapsed, about 0:40 left`."""
-    counts = ledger.counts
+    counts = table.counts
     parts = [", ".join(f"{counts[status]} {status}" for status in STATUSES_SHOWN if counts.get(status))]
-    if best := best_text(list(ledger.records.values()), ledger.plan.space.metric, ledger.plan.tasks):
+    if best := best_text(list(table.records.values()), table.plan.space.metric, table.plan.tasks):
         parts.append(f"best {best}")
-    if ledger.race is not None and (decided := progress_words(ledger.race)):
+    if table.race is not None and (decided := progress_words(table.race)):
         parts.append(decided)
     elapsed = f"{duration(time.time() - started)} elapsed"
     left = seconds_left(
-        ledger.records, ledger.progress, time.time(), num_left=counts.get("queued", 0), num_lanes=len(ledger.lanes)
+        table.records, table.progress, time.time(), num_left=counts.get("queued", 0), num_lanes=len(table.open_lanes)
     )
     parts.append(elapsed if left is None else f"{elapsed}, about {duration(left)} left")
     return "; ".join(part for part in parts if part)

@@ -12,20 +12,20 @@ from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
-from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep, discard_unstarted
 from sweeps.plan.prepare import PreparedSweep, prepare
 from sweeps.plan.report import describe_disk_need, describe_total
 from sweeps.plan.space_changes import writing_to
-from sweeps.search.trial import num_left_to_run
 from sweeps.tracking.listener import Trackers
+from sweeps.trials.events import Event, note
+from sweeps.trials.trial import num_left_to_run
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.cli.summary import Ending
-    from sweeps.driver.ledger import Ledger
     from sweeps.driver.run_sweep import SweepOutcome
+    from sweeps.trials.table import TrialTable
 
 
 def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "Ending":
@@ -90,23 +90,20 @@ def prepare_training_inputs(prepared: PreparedSweep) -> TrainingInputs:
 def finish_ended_sweep(plan: SweepPlan, known: KnownTrials, is_verbose: bool) -> "Ending":
     """Finishes a resumed sweep with nothing left to run, and completes what a kill at its very end prevented."""
     from sweeps.cli.summary import show_answer
-    from sweeps.driver.ledger import open_ledger
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
     from sweeps.search.study import journal_path, open_study, save_journal
+    from sweeps.trials.table import open_table
 
-    options = plan.options
+    options, table = plan.options, open_table(plan, known.records, known.reports)
     with TemporaryDirectory(prefix="sweep-") as scratch:
         journal = journal_path(options.folder, Path(scratch))
         study = open_study(journal, options.name, plan.space.metric)
-        SweepSearcher(  # tells the study of all ends
-            plan, study, on_new=lambda _spec: None, max_live=1, known=known.records, history=known.reports
-        )
+        SweepSearcher(table, study, tell=lambda _message: None)  # tells the study of all ends
         save_journal(options.folder, journal)
-    ledger = open_ledger(plan, known.records)
-    closing_errors = close_records(plan, ledger)
+    closing_errors = close_records(plan, table.records)
     is_ranked = not is_verbose or show_answer(options.folder)
-    ending = finish(options, outcome_of(ledger, closing_errors), is_ranked, is_verbose)
+    ending = finish(options, outcome_of(table, closing_errors), is_ranked, is_verbose)
     trackers = Trackers(options.log_to, options.folder, plan.tasks, known.records)
     show(report_answer(options, trackers), is_verbose)
     return ending
@@ -162,10 +159,10 @@ def run_and_finish(
         with contextlib.ExitStack() as display:
             show_event = display.enter_context(show_progress(new_console())) if is_verbose else ignore_event
 
-            def on_event(event: Event, ledger: "Ledger") -> None:
-                show_event(event, ledger)
-                for text in trackers.on_event(event, ledger.records):
-                    show_event(Event(kind="note", facts={"text": text}), ledger)
+            def on_event(event: Event, table: "TrialTable") -> None:
+                show_event(event, table)
+                for text in trackers.on_event(event):
+                    show_event(note(text), table)
 
             outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
         answer()
@@ -177,5 +174,5 @@ def run_and_finish(
         show(lines, is_verbose)
 
 
-def ignore_event(_event: Event, _ledger: "Ledger") -> None:
+def ignore_event(_event: Event, _table: "TrialTable") -> None:
     """Shows nothing."""

@@ -5,17 +5,14 @@ intervals (10 s each), so that trials which have ended leave no label values beh
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from ray.util.metrics import Gauge
 
-from mtlib.tasks import value_of
+from mtlib.tasks import Task, value_of
 from mtlib.training.epoch_report import STEPS, TOKENS
 from results.records.trials import STATUSES, best_trial
-from sweeps.driver.ledger import Ledger
-from sweeps.lanes.channel import Event
+from sweeps.trials.table import TrialRow, TrialTable
 
 SET_SECONDS = 5.0
 """Between two settings of all values."""
@@ -40,85 +37,74 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """Description and labels of each. Ray puts `ray_` before the names."""
 
 
-@dataclass(kw_only=True)
-class LaneProgress:
-    """What the metrics need to know of a trial that runs."""
-
-    lane: str
-    progress: Mapping[str, Any] = field(default_factory=dict)
-    """Facts of its newest progress."""
-    counts_before: Mapping[str, int] = field(default_factory=dict)
-    """`counts` when the values were last set."""
-    means: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """By task and term."""
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Rows and tokens that it has trained; none before its first progress."""
-        return {kind: self.progress[f"num_{kind}"] for kind in ("rows", "tokens") if self.progress}
-
-
 class SweepMetrics:
-    """Keeps Ray's metrics of a sweep up to date by its events."""
+    """Keeps Ray's metrics of a sweep up to date."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: TrialTable) -> None:
+        self._table = table
         self._gauges = {name: Gauge(name, text, tag_keys=labels) for name, (text, labels) in GAUGES.items()}
-        self._trials: dict[str, LaneProgress] = {}
         self._set_at = 0.0
         """When the values were last set, on the monotonic clock."""
+        self._counts: dict[tuple[str, int], Mapping[str, int]] = {}
+        """Rows and tokens that each trial that runs, by its id and attempt, had trained then."""
 
-    def on_event(self, event: Event, ledger: Ledger) -> None:
-        """Takes note of an event, and sets all values if they were last set a while ago."""
-        note(self._trials, event)
+    def update(self) -> None:
+        """Sets all values if they were last set a while ago."""
         seconds = time.monotonic() - self._set_at
         if seconds < SET_SECONDS:
             return
         self._set_at += seconds
-        sweep = ledger.plan.options.name
-        for name, labels, value in metric_values(ledger, self._trials, seconds):
-            self._gauges[name].set(value, {"sweep": sweep, **labels})
-        for trial in self._trials.values():
-            trial.counts_before = trial.counts
+        with self._table.lock:
+            running = [row for row in self._table.rows.values() if row.progress is not None]
+            values = [*sweep_values(self._table), *trial_values(running, self._table.plan.tasks)]
+            for row in running:
+                for kind, before in self._counts.get((row.trial_id, row.attempt), {}).items():
+                    values.append(
+                        (f"sweep_{kind}_per_second", labels_of(row), (counts_of(row)[kind] - before) / seconds)
+                    )
+            self._counts = {(row.trial_id, row.attempt): counts_of(row) for row in running}
+        for name, labels, value in values:
+            self._gauges[name].set(value, {"sweep": self._table.plan.options.name, **labels})
 
 
-def note(trials: dict[str, LaneProgress], event: Event) -> None:
-    """Updates what is known of the running trials by an event."""
-    name = str(event.trial_id)
-    if event.kind in ("started", "resumed"):
-        trials[name] = LaneProgress(lane=str(event.lane))
-    elif event.kind in ("ended", "requeued"):
-        trials.pop(name, None)
-    elif event.kind == "progress" and name in trials:
-        trials[name].progress = event.facts
-    elif event.kind == "report" and name in trials:
-        trials[name].means = {
-            (point["task"], point["metric"]): point["value"]
-            for point in event.facts["points"]
-            if point["split"] == "train" and point["metric"] not in (TOKENS, STEPS)
-        }
+Value = tuple[str, dict[str, str], float]
+"""Name of a metric, its labels but the sweep's, and its value."""
 
 
-def metric_values(
-    ledger: Ledger, trials: Mapping[str, LaneProgress], seconds: float
-) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Name, labels but the sweep's, and value of each metric, `seconds` after the last time."""
-    tasks, counts, metric = ledger.plan.tasks, ledger.counts, ledger.plan.space.metric
-    best = best_trial(list(ledger.records.values()), metric)
+def sweep_values(table: TrialTable) -> Iterator[Value]:
+    """Yields the metrics of the sweep as a whole."""
+    counts, metric = table.counts, table.plan.space.metric
+    best = best_trial(list(table.records.values()), metric)
     for status in STATUSES:
         yield "sweep_trials", {"status": status}, counts.get(status, 0)
-    yield "sweep_lanes", {}, len(ledger.lanes)
+    yield "sweep_lanes", {}, len(table.open_lanes)
     if best is not None:
-        yield "sweep_best_score", {}, value_of(metric, best.best[metric], tasks)
-    for name, trial in trials.items():
-        labels, progress = {"trial": name, "lane": trial.lane}, trial.progress
-        for task, score in ledger.records[name].last.items():
+        yield "sweep_best_score", {}, value_of(metric, best.best[metric], table.plan.tasks)
+
+
+def trial_values(running: Iterable[TrialRow], tasks: Mapping[str, Task]) -> Iterator[Value]:
+    """Yields the metrics of the trials that run."""
+    for row in running:
+        labels, progress = labels_of(row), row.progress or {}
+        for task, score in row.record.last.items():
             yield "sweep_dev_score", {**labels, "task": task}, value_of(task, score, tasks)
-        for (task, term), value in trial.means.items():
-            yield "sweep_train_mean", {**labels, "task": task, "term": term}, value
-        if progress:
+        for point in row.points:
+            if point["metric"] not in (TOKENS, STEPS):
+                terms = {"task": point["task"], "term": point["metric"]}
+                yield "sweep_train_mean", {**labels, **terms}, point["value"]
+        if "step" in progress:
             yield "sweep_learning_rate", labels, progress["learning_rate"]
             yield "sweep_steps_done", labels, progress["step"]
             yield "sweep_steps_left", labels, progress["num_steps"] - progress["step"]
             yield "sweep_peak_memory_bytes", labels, progress["peak_memory_bytes"]
-        for kind, before in trial.counts_before.items():
-            yield f"sweep_{kind}_per_second", labels, (trial.counts[kind] - before) / seconds
+
+
+def labels_of(row: TrialRow) -> dict[str, str]:
+    """Returns the labels of a trial's metrics, but the sweep's."""
+    return {"trial": row.trial_id, "lane": str(row.lane)}
+
+
+def counts_of(row: TrialRow) -> dict[str, int]:
+    """Returns the rows and tokens that a trial has trained; nothing before its first progress."""
+    progress = row.progress or {}
+    return {kind: progress[f"num_{kind}"] for kind in ("rows", "tokens") if f"num_{kind}" in progress}

@@ -29,7 +29,7 @@ from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.plan.create import first_look
 from sweeps.plan.prepare import PreparedSweep
 from sweeps.plan.provenance import describe_code
-from sweeps.search.trial import num_left_to_run
+from sweeps.trials.trial import num_left_to_run
 
 
 def resume_sweep(prepared: PreparedSweep, command: str) -> tuple[SweepPlan, KnownTrials]:

@@ -1,7 +1,6 @@
 """Runs a sweep: opens lanes, starts Tune, hears what happens, and closes everything."""
 
 import contextlib
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,12 +33,12 @@ from sweeps.cluster.connection import connected_to_ray, disconnect
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement import on_node
 from sweeps.cluster.ray_services import RayServices, find_services
+from sweeps.driver.dispatcher import Dispatcher
 from sweeps.driver.history import KnownTrials
-from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
 from sweeps.driver.race_watch import RaceWatch
 from sweeps.driver.ray_metrics import SweepMetrics
-from sweeps.lanes.channel import Channel, Event, channel_name
+from sweeps.lanes.channel import MAX_CALLS, Channel, channel_name
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
 from sweeps.lanes.silent_workers import SilentWorkers
 from sweeps.lanes.stored_inputs import StoredInputs, put_inputs
@@ -49,10 +48,12 @@ from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import journal_path, open_study, save_journal
-from sweeps.search.trial import Trial
 from sweeps.search.tune_run import SweepStopper, start_tune
+from sweeps.trials.events import Event, note
+from sweeps.trials.messages import Message
+from sweeps.trials.table import TrialTable, open_table
 
-OnEvent = Callable[[Event, Ledger], None]
+OnEvent = Callable[[Event, TrialTable], None]
 
 POLL_SECONDS = 1.0
 """How long the driver waits for events before it checks lanes and Ctrl-C, and shows progress."""
@@ -65,6 +66,8 @@ LOST_SECONDS = 20.0
 """That time where Ray itself is lost: its client ends the driver, in silence, 60 s after the loss."""
 CLOSING_SECONDS = 20.0
 """The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
+MESSAGES_SECONDS = 2.0
+"""The time for the thread of messages to end, which needs none."""
 JOURNAL_SECONDS = 60.0
 """Between two copies of Optuna's journal to a bucket."""
 
@@ -94,8 +97,7 @@ class SweepRun:
 
     plan: SweepPlan
     inputs: TrainingInputs
-    ledger: Ledger
-    known: KnownTrials
+    table: TrialTable
     on_event: OnEvent
     on_trained: Callable[[], None]
     ownership: Ownership
@@ -111,7 +113,7 @@ class SweepRun:
 
     def note(self, text: str) -> None:
         """Prints a line."""
-        self.on_event(Event(kind="note", facts={"text": text}), self.ledger)
+        self.on_event(note(text), self.table)
 
 
 @dataclass(kw_only=True)
@@ -119,7 +121,7 @@ class RunningSweep:
     """A sweep on Ray: everything that must be closed at its end."""
 
     run: SweepRun
-    channel: ActorHandle[Any]
+    dispatcher: Dispatcher
     services: RayServices
     lanes: Lanes
     silent_workers: SilentWorkers
@@ -127,8 +129,6 @@ class RunningSweep:
     stopper: SweepStopper
     tune_run: BackgroundRun
     metrics: SweepMetrics
-    suggested: "queue.SimpleQueue[Trial]"
-    """Trials that Tune's thread has suggested and the ledger does not have yet."""
     race: RaceWatch | None = None
     """The race, where the sweep is one."""
     failure: str | None = None
@@ -157,7 +157,7 @@ def run_plan(
     Args:
         plan: the sweep; its folder exists.
         inputs: what its trials are trained from.
-        on_event: called in this thread with each event and the ledger after it.
+        on_event: called in this thread with each event, and the table of trials, which may know more by then.
         ownership: of the sweep, which shows its progress.
         known: of a resumed sweep, its trials so far; those that are queued are run.
         on_trained: called once all trials have ended and their records are written, before lanes are closed.
@@ -169,15 +169,14 @@ def run_plan(
     """
     known = known or KnownTrials(records=(), reports={}, notes=())
     limits = Limits(max_hours=plan.options.max_hours, max_steps=plan.options.max_steps)
-    ledger = open_ledger(plan, known.records)
-    ownership.find_progress = lambda: dict(ledger.progress)
+    table = open_table(plan, known.records, known.reports)
+    ownership.find_progress = lambda: table.progress
     scratch = TemporaryDirectory(prefix="sweep-", ignore_cleanup_errors=True)
     with scratch, Interrupts() as interrupts:
         run = SweepRun(
             plan=plan,
             inputs=inputs,
-            ledger=ledger,
-            known=known,
+            table=table,
             on_event=on_event,
             on_trained=on_trained,
             ownership=ownership,
@@ -189,24 +188,24 @@ def run_plan(
             error = run_on_ray(run)
         finally:
             disconnect()  # a Ray that ends after the training has no effect on the ranking
-            close_ledger(ledger)
+            close_table(table)
             closing_errors = []
             if not ownership.is_lost:  # otherwise another driver writes them
                 with contextlib.suppress(OSError):  # it is a copy that nothing reads back
                     save_journal(plan.options.folder, run.journal)
-                closing_errors = close_records(plan, ledger)
+                closing_errors = close_records(plan, table.records)
             ownership.write()  # nothing runs any more
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
-    limit = limits.reached if ledger.num_left and not is_interrupted and error is None else None
+    limit = limits.reached(table) if table.num_left and not is_interrupted and error is None else None
     if limit is not None:
         with contextlib.suppress(OSError, ValueError):  # the end of the command's output says it too
             write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
-    ended = outcome_of(ledger, closing_errors)
+    ended = outcome_of(table, closing_errors)
     return replace(ended, is_interrupted=is_interrupted, interruption=why, limit=limit, error=error)
 
 
-def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
+def close_records(plan: SweepPlan, records: Mapping[str, TrialRecord]) -> list[str]:
     """Closes the records of a sweep: deletes weights that no selection needs, and writes the tables of all trials.
 
     A trial whose predictions cannot be read has failed: nothing can be selected by them.
@@ -216,27 +215,36 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     """
     closing_errors = []
     try:
-        prune_weights(plan.options.folder, ledger.records.values(), plan.options.keep_models)
+        prune_weights(plan.options.folder, records.values(), plan.options.keep_models)
     except OSError as error:
         closing_errors.append(f"Weights that no selection needs could not be removed: {first_line(error)}")
     try:
-        save_tables(plan, ledger)
+        save_tables(plan, records)
     except (OSError, ValueError) as error:
         closing_errors.append(f"The tables of the sweep could not be written: {first_line(error)}")
     return closing_errors
 
 
-def save_tables(plan: SweepPlan, ledger: Ledger) -> None:
+def save_tables(plan: SweepPlan, records: Mapping[str, TrialRecord]) -> None:
     """Writes the tables of all trials, with those that have not begun."""
-    trained = {name for record in ledger.records.values() for name in record.best if name in plan.tasks}
+    trained = {name for record in records.values() for name in record.best if name in plan.tasks}
     tasks = in_order(trained | set(plan.space.base.active_tasks))
-    write_caches(plan.options.folder, list(ledger.records.values()), tasks)
+    write_caches(plan.options.folder, list(records.values()), tasks)
 
 
-def outcome_of(ledger: Ledger, closing_errors: Sequence[str]) -> SweepOutcome:
+def close_table(table: TrialTable) -> None:
+    """Marks running trials as interrupted: nothing more is heard of them."""
+    with table.lock:
+        for row in table.rows.values():
+            row.progress = None
+            if row.record.status == "running":
+                row.record = replace(row.record, status="interrupted")
+
+
+def outcome_of(table: TrialTable, closing_errors: Sequence[str]) -> SweepOutcome:
     """Returns the outcome of a sweep that has run to its end, by its records."""
-    failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
-    return SweepOutcome(counts=ledger.counts, failures=failures, closing_errors=tuple(closing_errors))
+    failures = {name: record.error or "" for name, record in table.records.items() if record.status == "failed"}
+    return SweepOutcome(counts=table.counts, failures=failures, closing_errors=tuple(closing_errors))
 
 
 def run_on_ray(run: SweepRun) -> str | None:
@@ -261,9 +269,9 @@ def run_on_ray(run: SweepRun) -> str | None:
             error = handle_until_end(sweep)
             if error is None and sweep.race is not None:
                 take_decisions(sweep, sweep.race.finish())
-            if error is None and not run.ledger.num_left:
+            if error is None and not run.table.num_left:
                 with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
-                    save_tables(plan, run.ledger)
+                    save_tables(plan, run.table.records)
                 run.on_trained()
             return error
         except RayError as lost:
@@ -285,40 +293,40 @@ def describe_ray_error(error: RayError) -> str:
 
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     """Starts channel, lanes and Tune; lanes and Tune start concurrently."""
-    plan, folder = run.plan, run.plan.options.folder
-    suggested: queue.SimpleQueue[Trial] = queue.SimpleQueue()
-    actor = on_node(Channel, ray.get_runtime_context().get_node_id(), max_concurrency=1000)  # without a device
+    plan, folder, table = run.plan, run.plan.options.folder, run.table
+    node = ray.get_runtime_context().get_node_id()
+    actor = on_node(Channel, node, max_concurrency=MAX_CALLS)  # without a device
     channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
-    lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch)
-    for text in scale(lanes, run.ledger.num_left):
+    dispatcher = Dispatcher(table, channel)
+    tell = dispatcher.tell
+    lanes = Lanes(
+        table=table, tell=tell, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch
+    )
+    for text in scale(lanes, table.num_left):
         run.note(text)
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
     study = open_study(run.journal, plan.options.name, plan.space.metric)
-    history, race = run.known.reports, None if plan.race is None else RaceWatch(folder, plan.race)
+    race = None if plan.race is None else RaceWatch(folder, plan.race)
     searcher = SweepSearcher(
-        plan,
+        table,
         study,
-        suggested.put,
+        tell,
         max_live=lanes.num_live,
-        known=run.known.records,
-        history=history,
-        find_race=lambda: None if race is None else race.race,
         is_decision_due=lambda records: race is not None and race.is_due(records),
     )
-    stopper, scheduler = SweepStopper(), make_scheduler(plan, history)
+    stopper = SweepStopper()
     return RunningSweep(
         run=run,
-        channel=channel,
+        dispatcher=dispatcher,
         services=find_services(),
         lanes=lanes,
-        silent_workers=SilentWorkers(channel=channel, longest=60 * plan.options.silent_minutes),
+        silent_workers=SilentWorkers(table=table, tell=tell, longest=60 * plan.options.silent_minutes),
         searcher=searcher,
         stopper=stopper,
-        metrics=SweepMetrics(),
-        tune_run=start_tune(channel, searcher, scheduler, stopper, open_folder(folder), run.scratch),
-        suggested=suggested,
+        metrics=SweepMetrics(table),
+        tune_run=start_tune(tell, searcher, make_scheduler(table), stopper, open_folder(folder), run.scratch),
         race=race,
     )
 
@@ -339,7 +347,7 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
     while not sweep.tune_run.is_over and time.monotonic() < deadline:
         handle_events(sweep, POLL_SECONDS)
         if deadline < float("inf"):
-            if not ray.get(sweep.channel.has_running.remote()):
+            if not any(row.runs for row in list(sweep.run.table.rows.values())):
                 break
             continue  # everything is ending already
         sweep.services.check()
@@ -354,13 +362,12 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
             keep_house(sweep)
         if error is None and not is_winding_down and sweep.services.are_well:
             if sweep.race is not None:
-                take_decisions(sweep, sweep.race.update(sweep.run.ledger.records.values()))
+                take_decisions(sweep, sweep.race.update(sweep.run.table.records.values()))
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
         if sweep.run.interrupts.is_stop_requested or error:
             deadline = time.monotonic() + seconds_to_save(sweep)
-            sweep.searcher.stop()
-            ray.get(sweep.channel.stop.remote())
+            sweep.dispatcher.tell(Message(kind="stop"))
     sweep.stopper.stop()
     handle_events(sweep, 0.0)
     if sweep.run.interrupts.is_terminated:  # the summary may come too late
@@ -378,17 +385,17 @@ def seconds_to_save(sweep: RunningSweep) -> float:
 
 def wind_down_at_limit(sweep: RunningSweep) -> bool:
     """Starts no further trial, and ends the running ones after their next epoch, if a limit is reached."""
-    if sweep.run.limits.reached is None:
+    reached = sweep.run.limits.reached(sweep.run.table)
+    if reached is None:
         return False
-    sweep.run.note(f"{sweep.run.limits.reached} is reached: running trials end after their next epoch")
-    sweep.searcher.stop()
-    ray.get(sweep.channel.wind_down.remote())
+    sweep.run.note(f"{reached} is reached: running trials end after their next epoch")
+    sweep.dispatcher.tell(Message(kind="wind_down"))
     return True
 
 
 def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
-    for text in scale(sweep.lanes, sweep.run.ledger.num_left):
+    for text in scale(sweep.lanes, sweep.run.table.num_left):
         sweep.run.note(text)
     sweep.searcher.max_live = sweep.lanes.num_live
     minutes = sweep.run.plan.options.node_wait_minutes
@@ -399,9 +406,9 @@ def adjust_lanes(sweep: RunningSweep) -> None:
 
 
 def take_decisions(sweep: RunningSweep, lines: Sequence[str]) -> None:
-    """Notes what a race has decided in the ledger, whose progress counts it, and shows it."""
+    """Notes what a race has decided in the table, whose progress counts it, and shows it."""
     assert sweep.race is not None
-    sweep.run.ledger.race = sweep.race.race
+    sweep.run.table.race = sweep.race.race
     for line in lines:
         sweep.run.note(line)
 
@@ -411,7 +418,7 @@ def keep_house(sweep: RunningSweep) -> None:
     is_due = sweep.must_prune or time.monotonic() >= sweep.next_journal
     if not is_due or (sweep.housekeeping is not None and sweep.housekeeping.is_alive()):
         return
-    options, records = sweep.run.plan.options, list(sweep.run.ledger.records.values()) if sweep.must_prune else []
+    options, records = sweep.run.plan.options, list(sweep.run.table.records.values()) if sweep.must_prune else []
     sweep.must_prune, sweep.next_journal = False, time.monotonic() + JOURNAL_SECONDS
 
     def keep() -> None:
@@ -425,16 +432,14 @@ def keep_house(sweep: RunningSweep) -> None:
 
 def handle_events(sweep: RunningSweep, timeout: float) -> None:
     """Waits for events, at most `timeout` seconds, and handles them."""
-    events: list[Event] = ray.get(sweep.channel.take_events.remote(timeout))
-    while not sweep.suggested.empty():
-        add_trial(sweep.run.ledger, sweep.suggested.get())
+    events = sweep.dispatcher.take_events(timeout)
     for event in events or [Event(kind="tick")]:
         handle_event(sweep, event)
     sweep.must_prune = sweep.must_prune or any(event.kind == "ended" for event in events)
 
 
 def handle_event(sweep: RunningSweep, event: Event) -> None:
-    """Updates lanes, searcher and ledger by an event, and shows it."""
+    """Does what follows from an event, and shows it."""
     if event.kind == "failed":
         sweep.failure = event.facts["why"]
         return
@@ -443,16 +448,11 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
     if event.kind == "ended" and event.facts["how"] == "interrupted" and event.facts["error"]:
         sweep.failure = sweep.failure or f"{event.trial_id} was interrupted: {event.facts['error']}"
     note_event(sweep.lanes, event)
-    sweep.run.limits.count(event)
-    if event.kind == "starting_point":
-        sweep.searcher.order.mark_started(str(event.trial_id), event.facts["epochs"])
-    if event.kind == "stage_finished":
-        sweep.searcher.order.mark_stage_done(str(event.trial_id), event.facts["stage"])
     if event.kind == "ended" and event.facts["how"] == "failed" and "wall_seconds" not in event.facts:
-        record_death(open_folder(sweep.run.plan.options.folder), sweep.run.ledger.records[str(event.trial_id)], event)
-    apply_event(sweep.run.ledger, event)
-    sweep.metrics.on_event(event, sweep.run.ledger)
-    sweep.run.on_event(event, sweep.run.ledger)
+        assert event.record is not None
+        record_death(open_folder(sweep.run.plan.options.folder), event.record, event)
+    sweep.metrics.update()
+    sweep.run.on_event(event, sweep.run.table)
 
 
 def record_death(root: fs.SubTreeFileSystem, record: TrialRecord, event: Event) -> None:
@@ -468,12 +468,11 @@ def record_death(root: fs.SubTreeFileSystem, record: TrialRecord, event: Event) 
 def close_sweep(sweep: RunningSweep, seconds: float) -> None:
     """Closes lanes and Tune, waiting at most `seconds` for them to release their resources, and ends housekeeping."""
     deadline = time.monotonic() + seconds
-    sweep.searcher.stop()
     sweep.stopper.stop()
-    sweep.channel.stop.remote()
+    sweep.dispatcher.tell(Message(kind="stop"))
     close(sweep.lanes, deadline)
     sweep.tune_run.wait(deadline - time.monotonic())
     if sweep.services.are_well:
-        ray.kill(sweep.channel)
+        sweep.dispatcher.close(MESSAGES_SECONDS)
     if sweep.housekeeping is not None:
         sweep.housekeeping.join()  # the records are closed next, which deletes weights too

@@ -14,7 +14,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
 from mtlib.runtime.errors import first_line
 from sweeps.cluster.background_run import BackgroundRun
-from sweeps.lanes.channel import UNEXPLAINED
+from sweeps.trials.messages import UNEXPLAINED, Message
 
 if TYPE_CHECKING:
     from sweeps.lanes.worker import LaneSetup
@@ -37,7 +37,8 @@ class LaneCallback(UserCallback):  # type: ignore[misc]
         # An error here would end the run; without the report the channel notices when the lane opens again.
         with contextlib.suppress(Exception):
             why = describe_worker_errors(worker_exceptions)
-            ray.get(self._channel.report_dead_workers.remote(self._lane, why), timeout=REPORT_SECONDS)
+            message = Message(kind="workers_died", lane=self._lane, facts={"why": why})
+            ray.get(self._channel.tell.remote(message), timeout=REPORT_SECONDS)
 
 
 def describe_worker_errors(errors: Mapping[int, Exception]) -> str:

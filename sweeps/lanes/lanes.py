@@ -1,21 +1,22 @@
 """All lanes of a sweep: as many as fit the cluster and have work, also when nodes come and go."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray.actor import ActorHandle
 
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import alive_nodes, describe_cluster, describe_lane, fits_cluster, num_lanes
-from sweeps.lanes.channel import Event
 from sweeps.lanes.lane import open_lane
 from sweeps.lanes.stored_inputs import StoredInputs
 from sweeps.lanes.worker import LaneSetup
 from sweeps.options import SweepPlan
+from sweeps.trials.events import Event
+from sweeps.trials.messages import Message
+from sweeps.trials.table import TrialTable
 
 SLOW_SECONDS = 60.0
 """A lane without workers for so long is named, and again after as long."""
@@ -29,7 +30,9 @@ MAX_FAILURES = 3
 class Lanes:
     """The lanes of a sweep."""
 
-    plan: SweepPlan
+    table: TrialTable
+    tell: Callable[[Message], None]
+    """Changes the table."""
     channel: ActorHandle[Any]
     inputs: StoredInputs
     driver_id: str
@@ -38,8 +41,6 @@ class Lanes:
     """For Ray's own files."""
     runs: list[BackgroundRun] = field(default_factory=list)
     """Those whose run of Ray Train has not ended."""
-    open: set[str] = field(default_factory=set)
-    """Names of lanes that have workers."""
     ever_open: set[str] = field(default_factory=set)
     closed: set[str] = field(default_factory=set)
     """Names of lanes that were not needed any more, or were on nodes that are refused."""
@@ -55,6 +56,11 @@ class Lanes:
     next_check: float = 0.0
     without_node_since: float | None = None
     """Time on the monotonic clock since when a trial fits no node; None if it fits one."""
+
+    @property
+    def plan(self) -> SweepPlan:
+        """That of the sweep."""
+        return self.table.plan
 
     @property
     def num_live(self) -> int:
@@ -82,10 +88,7 @@ def open_lanes(lanes: Lanes, count: int) -> None:
 def note_event(lanes: Lanes, event: Event) -> None:
     """Updates the lanes by an event of one."""
     lane = str(event.lane)
-    if event.kind in ("lane_open", "lane_down", "lane_closed", "lane_failed"):
-        lanes.open.discard(lane)
     if event.kind == "lane_open":
-        lanes.open.add(lane)
         lanes.ever_open.add(lane)
         lanes.failures.clear()
     elif event.kind == "lane_closed":
@@ -105,9 +108,8 @@ def remove_ended(lanes: Lanes) -> Iterator[str]:
     """Removes lanes whose run has ended, and yields a line for each that was not asked to: another is opened for it."""
     for run in [run for run in lanes.runs if run.is_over]:
         lanes.runs.remove(run)
-        lanes.open.discard(run.name)
         why = run.error or "its run in Ray Train ended"
-        ray.get(lanes.channel.lane_ended.remote(run.name, why))
+        lanes.tell(Message(kind="lane_ended", lane=run.name, facts={"why": why}))
         if run.name in lanes.closed or (lanes.failures and run.error is None):
             continue
         if run.name not in lanes.ever_open:
@@ -140,14 +142,14 @@ def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
     lanes.next_check = now + CHECK_SECONDS
     wanted = max(1, min(num_unfinished, lanes.plan.options.concurrent or num_unfinished))
     before, lanes.nodes = lanes.nodes, alive_nodes()
-    ray.get(lanes.channel.set_places.remote(wanted, list(lanes.nodes)))
+    lanes.tell(Message(kind="nodes", facts={"max_lanes": wanted, "alive": list(lanes.nodes)}))
     for node, host in before.items():
         if node not in lanes.nodes:
             yield f"Node {node_name(node, host)} died"
     for node, host in lanes.nodes.items():
         if before and node not in before:
             yield f"Node {node_name(node, host)} joined"
-    num_open = len(lanes.open)
+    num_open = len(lanes.table.open_lanes)
     count = min(wanted, num_lanes(lanes.plan, num_open, len(lanes.runs) - num_open, lanes.refused)) - len(lanes.runs)
     if count > 0:
         if lanes.ever_open:
@@ -159,7 +161,7 @@ def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
 
 def watch_capacity(lanes: Lanes, now: float) -> Iterator[str]:
     """Notes since when a trial has fitted no node, and yields one line when that begins."""
-    if lanes.open or fits_cluster(lanes.plan, lanes.refused):
+    if lanes.table.open_lanes or fits_cluster(lanes.plan, lanes.refused):
         lanes.without_node_since = None
     elif lanes.without_node_since is None:
         lanes.without_node_since = now

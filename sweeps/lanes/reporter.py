@@ -1,4 +1,4 @@
-"""A trial's connection from its lane to the channel: progress, epochs, and verdicts that all workers share.
+"""A trial's connection from its lane to the table of trials: progress, epochs, and verdicts that all workers share.
 
 Only rank 0 communicates and writes; it broadcasts what it hears.
 """
@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.fs as fs
 import ray
@@ -22,16 +22,16 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, write_epoch
 from results.records.trial_folder import scores_in
-from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
 from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.trial_log import TrialLog
+from sweeps.trials.messages import Assignment, ErrorCause, Message, MessageKind, TrialStatus, Verdict
 
 PROGRESS_SECONDS = 1.0
 """Least time between two progress messages, and so the longest time until a stop is noticed."""
 
 
 class Reporter:
-    """Sends one trial's messages to the channel, receives its answers, and writes the trial's epochs."""
+    """Sends one trial's messages, receives the answers, and writes the trial's epochs."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class Reporter:
         """Seconds that the trial has had a lane, in all its attempts, up to now."""
         return self._wall_before + time.monotonic() - self._began
 
-    def tell(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Reports an event; called on rank 0."""
+    def tell(self, kind: MessageKind, facts: Mapping[str, Any]) -> None:
+        """Tells what has happened to the trial, and logs it; called on rank 0."""
         self.log.add(f"{kind.replace('_', ' ')}: {json.dumps(facts)}")
-        ray.get(self._channel.report_event.remote(kind, self._trial_id, dict(facts)))
+        ray.get(self._channel.tell.remote(self._message(kind, facts)))
         self._next_progress = 0.0  # its next step shows where it goes on from
 
     def replay(self, epochs: int, config: TrialConfig) -> int | None:
-        """Reports the trial's first epochs from its folder, as if they had just been trained.
+        """Sends the trial's first epochs from its folder; the scheduler decides on them as if they were just trained.
 
         Returns:
             The epoch after which the trial must stop, on every worker; None if it continues.
@@ -92,29 +92,23 @@ class Reporter:
 
     def _replay(self, epochs: int, config: TrialConfig) -> int | None:
         """`replay` on rank 0."""
-        last = num_epochs(config)
+        last, reports = num_epochs(config), list[Mapping[str, Any]]()
         for number in range(1, epochs + 1):
             epoch = read_epoch(self._root, self._trial_id, number)
             self._wall_before = float(epoch.facts.get("wall_seconds", 0.0))
-            message = {
-                "epoch": number,
-                "scored_epoch": scored_epoch(config, number),
-                "is_last": number == last,
-                "step": epoch.points[0]["step"],
-                "is_replayed": True,
-                **self._scored(epoch.points),
-                **epoch.facts,
-            }
-            verdict = ray.get(self._channel.report_epoch.remote(self._trial_id, self._attempt, message))
-            if verdict == "end":
-                raise Interrupted("ended before the scheduler's verdict")
-            if verdict == "stop":
-                return number
+            place = {"epoch": number, "scored_epoch": scored_epoch(config, number), "is_last": number == last}
+            step = epoch.points[0]["step"]
+            reports.append({**place, "step": step, **self._scored(epoch.points), **epoch.facts})
+        stopped: int | Literal["end"] | None = None
+        if reports:
+            stopped = ray.get(self._channel.ask.remote(self._message("past_epochs", {"epochs": reports})))
+        if stopped == "end":
+            raise Interrupted("ended before the scheduler's verdict")
         self._began = time.monotonic()
-        return None
+        return stopped
 
     def on_step(self, progress: StepProgress) -> bool:
-        """Reports progress from time to time, without waiting; False once the channel has asked the trial to stop.
+        """Reports progress from time to time, without waiting; False once the answer was that the trial must stop.
 
         Where the sweep ends at the epoch that was just reported, that is at the first step after it.
         """
@@ -128,7 +122,7 @@ class Reporter:
                 return False
         if self._must_stop is None and time.monotonic() >= self._next_progress:
             facts = {**asdict(progress), "peak_memory_bytes": peak_memory(self._device)}
-            self._must_stop = self._channel.report_progress.remote(self._trial_id, self._attempt, facts)
+            self._must_stop = self._channel.ask.remote(self._message("progress", facts))
             self._next_progress = time.monotonic() + PROGRESS_SECONDS
         return True
 
@@ -139,22 +133,21 @@ class Reporter:
             Interrupted: on every worker, the sweep ended before the verdict. No state after this epoch may be saved:
                 the resumed trial would skip the verdict.
         """
-        verdict: str | None = None
+        verdict: Verdict | None = None
         if worker_rank() == 0:
             facts = {"wall_seconds": self.wall_seconds, "peak_memory_bytes": peak_memory(self._device)}
             write_epoch(self._root, self._trial_id, report, facts)
-            message = {
+            described = {
                 **{name: getattr(report, name) for name in ("epoch", "scored_epoch", "step", "is_last")},
                 **self._scored([asdict(point) for point in report.points]),
                 **facts,
             }
-            shown = {name: value_of(name, score, self._tasks) for name, score in message["scores"].items()}
+            shown = {name: value_of(name, score, self._tasks) for name, score in described["scores"].items()}
             scores = ", ".join(f"{name} {value:.4f}" for name, value in shown.items())
             self.log.add(f"epoch {report.epoch}, step {report.step}: {scores or 'not scored'}")
             self.log.write()
-            verdict = ray.get(self._channel.report_epoch.remote(self._trial_id, self._attempt, message))
-            if verdict == "go":
-                self._is_ending = ray.get(self._channel.is_ending.remote())
+            verdict = ray.get(self._channel.ask.remote(self._message("epoch", described)))
+            self._is_ending = verdict == "leave"
         verdict = gather_from_workers(verdict)[0]
         if verdict == "end":
             raise Interrupted("ended before the scheduler's verdict")
@@ -163,13 +156,17 @@ class Reporter:
 
     def report_error(self, why: str, cause: ErrorCause) -> None:
         """Reports, from any rank, the error that is about to end this worker, and what it comes from."""
-        ray.get(self._channel.report_error.remote(self._trial_id, self._attempt, why, cause))
+        ray.get(self._channel.tell.remote(self._message("worker_error", {"why": why, "cause": cause})))
 
-    def report_end(self, status: TrialStatus, error: str | None, facts: Mapping[str, Any]) -> None:
-        """Reports how the trial ended."""
+    def report_end(self, status: TrialStatus, error: str | None, spent: Mapping[str, Any]) -> None:
+        """Reports how the trial ended; `spent` are the seconds and, where it is known, the memory that it took."""
         self.log.add(status if error is None else f"{status}: {error}")
-        ray.get(self._channel.report_end.remote(self._trial_id, self._attempt, status, error, dict(facts)))
+        facts = {"status": status, "error": error, "spent": dict(spent)}
+        ray.get(self._channel.tell.remote(self._message("left", facts)))
         self.log.write()  # last: in a bucket that is away it takes minutes to fail
+
+    def _message(self, kind: MessageKind, facts: Mapping[str, Any]) -> Message:
+        return Message(kind=kind, trial_id=self._trial_id, attempt=self._attempt, facts=facts)
 
     def _scored(self, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Returns the points of an epoch's curves, its scores, and seconds of this trial's own work."""

@@ -3,14 +3,14 @@
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import ray
-from ray.actor import ActorHandle
 
 from sweeps.cluster.placement import on_node
+from sweeps.trials.messages import Message
+from sweeps.trials.table import TrialTable
 
 SILENT_SECONDS = 30.0
 """After so long without a word from a trial's lane its workers are inspected; an evaluation may take as long."""
@@ -20,7 +20,9 @@ SILENT_SECONDS = 30.0
 class SilentWorkers:
     """Watches the lanes of a sweep."""
 
-    channel: ActorHandle[Any]
+    table: TrialTable
+    tell: Callable[[Message], None]
+    """Changes the table."""
     longest: float
     """A trial whose lane says nothing for so many seconds has its workers killed."""
     inspections: dict["ray.ObjectRef[bool]", str] = field(default_factory=dict)
@@ -39,19 +41,35 @@ class SilentWorkers:
         if time.monotonic() < self.next_inspection:
             return
         self.next_inspection = time.monotonic() + min(SILENT_SECONDS, self.longest) / 2
-        hanging = {lane for lane, _, _ in ray.get(self.channel.silent_lanes.remote(self.longest))}
-        for lane, trial, workers in ray.get(self.channel.silent_lanes.remote(min(SILENT_SECONDS, self.longest))):
+        hanging = {lane for lane, _, _ in silent_lanes(self.table, self.longest)}
+        for lane, trial, workers in silent_lanes(self.table, min(SILENT_SECONDS, self.longest)):
             self.inspect(lane, trial, workers, hangs=lane in hanging)
 
     def inspect(self, lane: str, trial: str | None, workers: Sequence[tuple[str, int]], *, hangs: bool) -> None:
         """Starts an inspection of each worker of a lane, from its node."""
         why = f"has said nothing for {self.longest / 60:g} minutes (--silent-minutes)" if hangs else "is stopped"
         if hangs and trial is not None:
-            self.channel.note_kill.remote(trial, f"it {why}")
+            self.tell(Message(kind="kill", trial_id=trial, facts={"why": f"it {why}"}))
         for node, pid in workers:
             ask = on_node(kill_stopped, node, max_retries=0)
             line = f"process {pid} of {lane} {why} and is killed"
             self.inspections[ask.remote(pid, hangs)] = line if trial is None else f"{trial}: {line}"
+
+
+def silent_lanes(table: TrialTable, seconds: float) -> list[tuple[str, str | None, tuple[tuple[str, int], ...]]]:
+    """Returns lanes of which nothing was heard for so long, with their trial, None while they load, and their workers.
+
+    An idle lane says nothing.
+    """
+    now, found = time.monotonic(), []
+    with table.lock:
+        running = {row.lane: row for row in table.rows.values() if row.runs}
+        for name, lane in table.lanes.items():
+            row = running.get(name)
+            is_expected = row is not None or lane.host is None
+            if is_expected and now - (lane if row is None else row).seen > seconds:
+                found.append((name, None if row is None else row.trial_id, lane.workers))
+    return found
 
 
 def kill_stopped(pid: int, hangs: bool) -> bool:

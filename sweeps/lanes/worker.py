@@ -1,7 +1,7 @@
 """The workers of a lane: load once, then train one trial after another until none is left.
 
 A lane is one run of Ray Train whose workers stay alive: imports, process group, encoder and data are there for every
-trial after the first. Rank 0 communicates with the channel and broadcasts what is next. A trial that diverges or cannot
+trial after the first. Rank 0 asks for what is next and broadcasts it. A trial that diverges or cannot
 be trained as configured has failed, and the lane goes on. Any other error ends the worker, and Ray Train restarts the
 lane's workers. Where a disk cannot be read or written the trial is interrupted: that is not its failure.
 """
@@ -33,7 +33,6 @@ from mtlib.training.micro_batches import (
 )
 from results.records.trial_folder import TrialEnd, delete_end, read_end, read_start, write_end, write_start
 from sweeps.cluster.shared_storage import RULE, find_storage_fault
-from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.peak_memory import limit_memory, release_memory, reset_peak_memory
 from sweeps.lanes.reporter import Reporter
@@ -41,6 +40,7 @@ from sweeps.lanes.stored_inputs import InputsReader, StoredInputs
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
+from sweeps.trials.messages import Assignment, ErrorCause, Message, TrialStatus
 
 Made = TypeVar("Made")
 
@@ -69,31 +69,33 @@ class LaneSetup:
 
 
 def run_lane(setup: LaneSetup) -> None:
-    """Trains trials until the channel has none; runs on every worker of the lane, as Ray Train's training function."""
+    """Trains trials until there are none; runs on every worker of the lane, as Ray Train's training function."""
     torch.set_num_threads(setup.plan.options.cpus_per_worker)
     expect_workers(num_workers())
     node = ray.get_runtime_context().get_node_id()
     workers = gather_from_workers((node, os.getpid()))
     gpus = [(node, gpu) for node, found in gather_from_workers((node, ray.get_gpu_ids())) for gpu in found]
     nodes = sorted({node for node, _ in workers})
-    if not from_rank_0(lambda: ray.get(setup.channel.open_lane.remote(setup.lane, nodes, workers, gpus))):
+    has = Message(kind="workers_started", lane=setup.lane, facts={"nodes": nodes, "workers": workers, "gpus": gpus})
+    if not from_rank_0(lambda: ray.get(setup.channel.ask.remote(has))):
         return
-    if (faults := find_storage_faults(setup)) is not None:
-        from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, *faults)))
-        return
-    reader, problem = made_by_all(lambda: open_inputs(setup), Exception)
+    why, refused = find_storage_faults(setup)
+    reader = None
+    if why is None:
+        reader, why = made_by_all(lambda: open_inputs(setup), Exception)
     if reader is None:
-        from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, problem, [])))
+        failed = Message(kind="lane_failed", lane=setup.lane, facts={"why": why, "refused": refused})
+        from_rank_0(lambda: ray.get(setup.channel.tell.remote(failed)))
         return
     gc.collect()
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
-    place = {"host": socket.gethostname()}
-    while (answer := from_rank_0(lambda: ray.get(setup.channel.next_trial.remote(setup.lane, place)))) != "close":
+    wants = Message(kind="wants_trial", lane=setup.lane, facts={"host": socket.gethostname()})
+    while (answer := from_rank_0(lambda: ray.get(setup.channel.ask.remote(wants)))) != "close":
         if isinstance(answer, Assignment):
             train_assigned(setup, reader, answer)
 
 
-def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
+def find_storage_faults(setup: LaneSetup) -> tuple[str | None, list[str]]:
     """Returns why some of the lane's nodes do not share the storage with the driver, and their ids; None if all do."""
     node, folder = ray.get_runtime_context().get_node_id(), setup.plan.options.folder
 
@@ -104,7 +106,7 @@ def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
     fault = find_storage_fault(folder, setup.driver_id, is_seen) if is_apart else None
     found = [one for one in gather_from_workers((node, socket.gethostname(), fault)) if one[2] is not None]
     if not found:
-        return None
+        return None, []
     faults = {host: f"on {host} {fault}" for _, host, fault in found}
     return f"{RULE}, got {folder}: {'; '.join(faults.values())}", sorted({node for node, _, _ in found})
 
@@ -180,7 +182,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.log.add_error(found)
             raise
         status = "interrupted"
-    release_memory()  # before the channel lets another trial begin on the same GPU
+    release_memory()  # before the table lets another trial begin on the same GPU
     if is_first:
         try:
             if run is not None:

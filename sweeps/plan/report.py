@@ -33,7 +33,7 @@ from sweeps.options import SweepOptions
 from sweeps.plan.disk import disk_need, expected_best, measure_model, most_best
 from sweeps.plan.inputs import SweepInputs, planned_configs
 from sweeps.search.base_point import base_point
-from sweeps.search.stage_order import find_cuts
+from sweeps.trials.stage_order import find_cuts
 
 T = TypeVar("T")
 

@@ -1,12 +1,12 @@
 """Which trials are stopped early: asynchronous successive halving over the best score so far, or none."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
-from sweeps.options import SweepPlan
+from sweeps.trials.table import TrialTable
 
 FIRST_RUNG = 1
 """Epochs with an overall score after which trials are compared for the first time."""
@@ -50,14 +50,10 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
         return str(super().on_trial_result(None, SimpleNamespace(trial_id=trial_id), {"epoch": epoch, "best": best}))
 
 
-def make_scheduler(
-    plan: SweepPlan, reported: Mapping[str, Sequence[tuple[int, float]]] | None = None
-) -> TrialScheduler:
-    """Returns the scheduler of a sweep. It counts epochs with an overall score.
-
-    `reported` are the scored epochs and best scores so far of a resumed sweep's trials, replicates aside, by trial id.
-    """
-    if plan.options.scheduler == "none":
+def make_scheduler(table: TrialTable) -> TrialScheduler:
+    """Returns the scheduler of a sweep, which knows the past epochs of the table's trials. It counts epochs with an
+    overall score."""
+    if table.plan.options.scheduler == "none":
         return FIFOScheduler()
     scheduler = HalvingScheduler(
         time_attr="epoch",
@@ -67,6 +63,7 @@ def make_scheduler(
         grace_period=FIRST_RUNG,
         reduction_factor=REDUCTION_FACTOR,
     )
-    for trial_id, scores in (reported or {}).items():
-        scheduler.replay(trial_id, scores)
+    for trial_id, row in table.rows.items():
+        if row.past:
+            scheduler.replay(trial_id, row.past)
     return scheduler

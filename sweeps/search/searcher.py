@@ -7,34 +7,29 @@ start before the first training has ended where a lane would be idle; one that h
 if the first fails. With `--replicate-best` the best configurations get further replicates once all have ended; Optuna
 receives none of these, so that its values stay comparable.
 
-When a sweep is stopped, configurations that have not ended stay running in the study, where dashboards show them. A
-resumed sweep has a new study, to which the configurations on record are added.
+The trials are in the table (`sweeps.trials.table`); here is only what Optuna's interface needs. When a sweep is
+stopped, configurations that have not ended stay running in the study, where dashboards show them. A resumed sweep has a
+new study, to which the configurations on record are added.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import optuna
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from results.records.race import RaceRecord
 from results.records.replicated_best import mean_score
 from results.records.trials import UNFINISHED, TrialRecord
-from sweeps.lanes.channel import BEST_PREFIX
-from sweeps.options import SweepPlan
 from sweeps.search.base_point import base_point
-from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
 from sweeps.search.study import add_ended, ask_known, ask_new
-from sweeps.search.trial import (
-    KnownConfiguration,
-    Trial,
-    known_configurations,
-    left_to_run,
-    queued_record,
-    trial_id_of,
-)
+from sweeps.trials.messages import Message
+from sweeps.trials.stage_order import NOTHING_SHARED, StageKeys, choose_startable, done_ends, find_stage_keys
+from sweeps.trials.table import TrialRow, TrialTable
+from sweeps.trials.trial import KnownConfiguration, Trial, known_configurations, left_to_run, trial_id_of
+
+Pair = tuple[int, int]
+"""Number and replicate of a trial."""
 
 
 class SweepSearcher(Searcher):  # type: ignore[misc]
@@ -42,87 +37,66 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def __init__(
         self,
-        plan: SweepPlan,
+        table: TrialTable,
         study: optuna.Study,
-        on_new: Callable[[Trial], None],
-        max_live: int,
-        known: Sequence[TrialRecord] = (),
-        history: Mapping[str, Sequence[tuple[int, float]]] | None = None,
-        find_race: Callable[[], RaceRecord | None] = lambda: None,
+        tell: Callable[[Message], None],
+        max_live: int = 1,
         is_decision_due: Callable[[Iterable[TrialRecord]], bool] = lambda _records: False,
     ) -> None:
-        """Adds the configurations of a resumed sweep, by the records of its `known` trials, that have ended.
+        """Adds the configurations of a resumed sweep that have ended to the study.
 
-        `on_new` is called with every trial before it is suggested. `max_live` trials may run at a time; the sweep
-        changes this later. `history` has the scored epochs of known trials, and their best score so far at each.
-        `find_race` returns what a race has decided so far, None if the sweep is none. `is_decision_due` says, by the
-        records of all trials, whether it is about to decide more, after which there may be further trials.
+        `tell` changes the table. `max_live` trials may run at a time; the sweep changes this later. `is_decision_due`
+        says, by the records of all trials, whether a race is about to decide more, after which there may be further
+        trials.
         """
         super().__init__(metric="best", mode="max")
         self.max_live = max_live
-        self._find_race, self._is_decision_due = find_race, is_decision_due
-        self.order = StageOrder()
-        """The stages that are being trained; the sweep reports to it."""
-        self._history = history or {}
-        self._plan, self._study, self._on_new = plan, study, on_new
-        self._known = known_configurations(plan, known)
-        self._trials: dict[tuple[int, int], Trial] = {}
-        """Trials by number and replicate, once they were considered."""
-        self._stage_keys: dict[tuple[int, int], StageKeys] = {}
-        self._running: dict[str, Trial] = {}
-        """By Tune's id."""
+        self._table, self._plan, self._study, self._tell_table = table, table.plan, study, tell
+        self._is_decision_due = is_decision_due
+        self._made: dict[Pair, tuple[Trial, StageKeys]] = {}
+        """Trials that were considered, with the keys of their stages: both take time to make."""
         self._open: dict[int, optuna.Trial] = {}
         """Configurations that have begun and not ended in the study, by number."""
-        self._reported: dict[int, set[int]] = {}
-        """Epochs that the study has of an open configuration's first trial."""
-        self._is_stopped = False
-        for one in self._known.values():
+        for one in self._known().values():
             if one.records and not self._common_left(one):
                 self._add_ended(one)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Returns the next trial for Tune; None if it must wait, FINISHED if there is no more."""
-        if self._is_stopped:
-            return str(Searcher.FINISHED)
-        if len(self._running) >= self.max_live:
-            return None
-        must_wait = bool(self._running) or self._awaits_decision()  # first: what is decided now is seen below
-        trial = self._next_trial()
-        if trial is None:
-            return None if must_wait else str(Searcher.FINISHED)
-        one = self._known[trial.number]
-        one.records.setdefault(trial.replicate, queued_record(trial))
-        if trial.number not in self._open and not self._is_further(trial.replicate):
-            self._begin(
-                one, ask_known(self._study, self._plan.space, self._plan.options.search, one.number, one.params)
-            )
-        self._running[trial_id] = trial
-        self.order.running[trial.trial_id] = self._stage_keys_of(trial.number, trial.replicate)
-        self._on_new(trial)
-        return {"sweep": self._plan.options.name, "trial": trial.describe()}
+        with self._table.lock:
+            if self._table.takes_no_trials:
+                return str(Searcher.FINISHED)
+            if len(self._table.in_tune) >= self.max_live:
+                return None
+            must_wait = bool(self._table.in_tune) or self._awaits_decision()  # first: what is decided now is seen below
+            trial = self._next_trial()
+            if trial is None:
+                return None if must_wait else str(Searcher.FINISHED)
+            if trial.number not in self._open and not self._is_further(trial.replicate):
+                one = self._known()[trial.number]
+                space, search = self._plan.space, self._plan.options.search
+                self._begin(one, ask_known(self._study, space, search, one.number, one.params))
+            self._tell_table(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
+            return {"sweep": self._plan.options.name, "trial": trial.describe()}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Reports the best score so far to Optuna, for the first training of a configuration."""
-        trial = self._running.get(trial_id)
-        if trial is not None and trial.replicate == 0 and "best" in result:
-            self._report(trial.number, result["epoch"], result["best"])
+        row = self._table.in_tune.get(trial_id)
+        if row is not None and result["epoch"]:
+            self._report(row, result["epoch"], result["best"])
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tells Optuna how a configuration ended, once all its trials have; an interrupted trial has not ended."""
-        trial = self._running.pop(trial_id)
-        self.order.running.pop(trial.trial_id, None)
-        if error or result is None or result["status"] == "interrupted":
-            return
-        one, status = self._known[trial.number], result["status"] or "pruned"  # the scheduler gives no status
-        one.records[trial.replicate] = replace(one.records[trial.replicate], status=status, best=best_scores(result))
-        if trial.replicate == 0 and status != "failed":
-            self._report(trial.number, result["epoch"], result["best"])
-        if not self._is_further(trial.replicate) and not self._common_left(one):
-            self._tell(one)
-
-    def stop(self) -> None:
-        """Ends the suggestions; Optuna is still told of trials that complete or are pruned from now on."""
-        self._is_stopped = True
+        with self._table.lock:
+            row = self._table.in_tune[trial_id]
+            if not error and result is not None and row.record.status not in UNFINISHED:
+                one = self._known()[row.record.number]
+                if row.record.status != "failed":
+                    self._report(row, result["epoch"], result["best"])
+                if one.number in self._open and not self._common_left(one):
+                    state, value = self._end_of(one)
+                    self._study.tell(self._open.pop(one.number), value, state)
+            self._tell_table(Message(kind="told", facts={"tune_id": trial_id}))
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's pickle of its own settings, which is never read."""
@@ -134,82 +108,86 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def restore(self, checkpoint_path: str) -> None:
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
+    def _known(self) -> dict[int, KnownConfiguration]:
+        """Returns the configurations by number, with the trials that have begun or are to begin."""
+        return known_configurations(self._plan, self._table.records.values())
+
     def _next_trial(self) -> Trial | None:
         """Returns the trial to start now, sampled if need be; None if there is none, or each needs a stage in training.
 
         Replicates of complete configurations come first. In a race one round follows another, and in a round those
         come first that are likely to stay: the next round begins before it is decided who leaves.
         """
-        race = self._find_race()
+        race, running = self._table.race, {pair_of(row) for row in self._table.in_tune.values()}
         while True:
-            left = self._not_running(left_to_run(self._plan, self._known, race))
-            waiting = sorted(left, key=self._is_first if race is None else self._raced_late)
-            if (chosen := self._choose(waiting)) is not None:
-                return self._trial(*chosen)
-            if len(self._known) == self._plan.num_configurations or len(waiting) >= self.max_live:
-                chosen = self._choose(self._early_replicates())
-                return None if chosen is None else self._trial(*chosen)
-            self._sample()
+            known = self._known()
+            left = [pair for pair in left_to_run(self._plan, known, race) if pair not in running]
+
+            def is_first(pair: Pair, known: Mapping[int, KnownConfiguration] = known) -> bool:
+                return pair[1] == 0 or not known[pair[0]].is_complete
+
+            waiting = sorted(left, key=is_first if race is None else self._raced_late(known))
+            if (chosen := self._choose(known, waiting)) is not None:
+                return chosen
+            if len(known) == self._plan.num_configurations or len(waiting) >= self.max_live:
+                return self._choose(known, self._early_replicates(known))
+            self._sample(max(known, default=-1) + 1)
 
     def _awaits_decision(self) -> bool:
         """Returns whether a race is about to decide, so that it is not known yet whether there are more trials."""
-        return self._is_decision_due(record for one in self._known.values() for record in one.records.values())
+        return self._is_decision_due(self._table.records.values())
 
-    def _is_first(self, pair: tuple[int, int]) -> bool:
-        """Returns whether a trial, by number and replicate, is no replicate of a complete configuration."""
-        return pair[1] == 0 or not self._known[pair[0]].is_complete
-
-    def _raced_late(self, pair: tuple[int, int]) -> tuple[int, float]:
+    def _raced_late(self, known: Mapping[int, KnownConfiguration]) -> Callable[[Pair], tuple[int, float]]:
         """Returns what orders the trials of a race:
         the replicate, then the configuration's mean score, the highest first."""
-        metric, completed = self._plan.space.metric, self._known[pair[0]].completed(self._plan.options.replicates)
-        return pair[1], -mean_score(completed, metric) if completed else 0.0
+        metric, replicates = self._plan.space.metric, self._plan.options.replicates
 
-    def _choose(self, waiting: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-        """Returns the one of some trials, by number and replicate, that starts now;
-        None if each needs a stage in training."""
-        index = self.order.choose([self._stage_keys_of(*pair) for pair in waiting])
-        return None if index is None else waiting[index]
+        def rank(pair: Pair) -> tuple[int, float]:
+            completed = known[pair[0]].completed(replicates)
+            return pair[1], -mean_score(completed, metric) if completed else 0.0
 
-    def _early_replicates(self) -> list[tuple[int, int]]:
+        return rank
+
+    def _choose(self, known: Mapping[int, KnownConfiguration], waiting: Sequence[Pair]) -> Trial | None:
+        """Returns the one of some trials that starts now; None if each needs a stage in training."""
+        ahead = [row for row in self._table.rows.values() if row.past_epochs or row.num_stages]
+        done = {key for row in ahead for key in done_ends(self._make(known, pair_of(row))[1], row)}
+        running = [self._make(known, pair_of(row))[1] for row in self._table.in_tune.values()]
+        made = [self._make(known, pair) for pair in waiting]
+        index = choose_startable([keys for _, keys in made], running, done)
+        return None if index is None else made[index][0]
+
+    def _early_replicates(self, known: Mapping[int, KnownConfiguration]) -> list[Pair]:
         """Replicates that have not begun of configurations whose first trial is running, if none is ever pruned."""
         if self._plan.options.scheduler != "none":
             return []
-        firsts = [trial.number for trial in self._running.values() if trial.replicate == 0]
+        firsts = [row.record.number for row in self._table.in_tune.values() if row.record.replicate == 0]
         pairs = [(number, again) for number in firsts for again in range(1, self._plan.options.common_replicates)]
-        early = [(number, again) for number, again in pairs if again not in self._known[number].records]
-        return early if self._plan.options.until_decided is None else sorted(early, key=self._raced_late)
+        early = [(number, again) for number, again in pairs if again not in known[number].records]
+        return early if self._plan.options.until_decided is None else sorted(early, key=self._raced_late(known))
 
-    def _not_running(self, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Returns those of some trials, by number and replicate, that do not run."""
-        running = {(trial.number, trial.replicate) for trial in self._running.values()}
-        return [pair for pair in pairs if pair not in running]
+    def _make(self, known: Mapping[int, KnownConfiguration], pair: Pair) -> tuple[Trial, StageKeys]:
+        """Returns a trial of a known configuration, and the keys of the stages that it passes through."""
+        if pair not in self._made:
+            number, replicate = pair
+            trial, options = known[number].make_trial(self._plan.space, replicate), self._plan.options
+            keys = NOTHING_SHARED
+            if options.shares_stages:
+                keys = find_stage_keys(trial.config, self._plan.data_folder, options.workers)
+            self._made[pair] = trial, keys
+        return self._made[pair]
 
-    def _trial(self, number: int, replicate: int) -> Trial:
-        """Returns a trial of a known configuration."""
-        if (number, replicate) not in self._trials:
-            self._trials[number, replicate] = self._known[number].make_trial(self._plan.space, replicate)
-        return self._trials[number, replicate]
-
-    def _stage_keys_of(self, number: int, replicate: int) -> StageKeys:
-        """Keys of the stages that a trial passes through."""
-        if (number, replicate) not in self._stage_keys:
-            data_folder, options = self._plan.data_folder, self._plan.options
-            config = self._trial(number, replicate).config
-            found = find_stage_keys(config, data_folder, options.workers) if options.shares_stages else None
-            self._stage_keys[number, replicate] = found or NOTHING_SHARED
-        return self._stage_keys[number, replicate]
-
-    def _sample(self) -> None:
+    def _sample(self, number: int) -> None:
         """Draws a new configuration; the first one of TPE is the base."""
-        space, options, number = self._plan.space, self._plan.options, max(self._known, default=-1) + 1
+        space, options = self._plan.space, self._plan.options
         params = base_point(space) if number == 0 and options.search == "tpe" else None
         if params is None:
             trial, params = ask_new(self._study, space, options.search, options.seed, number)
         else:
             trial = ask_known(self._study, space, options.search, number, params)
-        self._known[number] = KnownConfiguration(number=number, params=params, records={})
-        self._begin(self._known[number], trial)
+        one = KnownConfiguration(number=number, params=params, records={})
+        self._tell_table(Message(kind="drawn", facts={"trial": self._make({number: one}, (number, 0))[0]}))
+        self._begin(one, trial)
 
     def _is_further(self, replicate: int) -> bool:
         """Returns whether a replicate is one of those that only the best configurations get."""
@@ -221,25 +199,23 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _begin(self, one: KnownConfiguration, trial: optuna.Trial) -> None:
         """Notes Optuna's trial of a configuration; a first training that ended in an earlier run reports no more."""
-        self._open[one.number], self._reported[one.number] = trial, set()
+        self._open[one.number] = trial
         if 0 in one.records and one.records[0].status not in UNFINISHED:
-            for epoch, best in self._history.get(trial_id_of(one.number, 0), ()):
-                self._report(one.number, epoch, best)
+            row = self._table.rows[trial_id_of(one.number, 0)]
+            for epoch, best in row.past:
+                self._report(row, epoch, best)
 
-    def _report(self, number: int, epoch: int, best: float) -> None:
-        """Reports an intermediate value, once per epoch: a process that Tune has restarted repeats its reports."""
-        if epoch not in self._reported[number]:
-            self._reported[number].add(epoch)
-            self._open[number].report(best, epoch)
-
-    def _tell(self, one: KnownConfiguration) -> None:
-        """Tells Optuna the end of a configuration."""
-        state, value = self._end_of(one)
-        self._study.tell(self._open.pop(one.number), value, state)
+    def _report(self, row: TrialRow, epoch: int, best: float) -> None:
+        """Reports an intermediate value of a configuration's first trial, once per epoch: a process that Tune has
+        restarted repeats its reports."""
+        if row.record.replicate == 0 and epoch > row.num_told and row.record.number in self._open:
+            row.num_told = epoch
+            self._open[row.record.number].report(best, epoch)
 
     def _add_ended(self, one: KnownConfiguration) -> None:
         """Adds a configuration that ended before the sweep was resumed."""
         state, value = self._end_of(one)
+        first = self._table.rows.get(trial_id_of(one.number, 0))
         add_ended(
             self._study,
             self._plan.space,
@@ -248,7 +224,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             one.params,
             state=state,
             value=value,
-            reports=self._history.get(trial_id_of(one.number, 0), ()),
+            reports=() if first is None else first.past,
         )
 
     def _end_of(self, one: KnownConfiguration) -> tuple[TrialState, float | None]:
@@ -260,7 +236,6 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         return (TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL), None
 
 
-def best_scores(result: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the highest scores by task and overall that Tune got from a trial."""
-    found = {name: value for name, value in result.items() if name.startswith(BEST_PREFIX)}
-    return {name.removeprefix(BEST_PREFIX): value for name, value in found.items()}
+def pair_of(row: TrialRow) -> Pair:
+    """Returns the number and replicate of a trial."""
+    return row.record.number, row.record.replicate

@@ -2,31 +2,32 @@
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.fs as fs
 from ray import tune
-from ray.actor import ActorHandle
 from ray.tune.schedulers import TrialScheduler
 
 from results.records.trial_folder import TrialEnd, write_end
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.tune_trial import TuneTrial
+from sweeps.trials.messages import Message
 
 MAX_DEATHS = 20
 """Deaths of one trial's process in Tune, which holds nothing, after which Ray itself must be broken."""
 
 
 class VerdictCallback(tune.Callback):  # type: ignore[misc]
-    """Passes each verdict of the scheduler to the lane that waits for it, without the detour over the trial's process.
+    """Tells the table each verdict of the scheduler.
 
     It alone writes the end of a pruned trial, before the lane hears of it: so an end on record is never in doubt.
     """
 
-    def __init__(self, channel: ActorHandle[Any], root: fs.SubTreeFileSystem) -> None:
-        self._channel, self._root = channel, root
+    def __init__(self, tell: Callable[[Message], None], root: fs.SubTreeFileSystem) -> None:
+        self._tell, self._root = tell, root
 
     def on_trial_result(self, *, trial: Any, result: dict[str, Any], **_info: Any) -> None:
         """Tune marks a report as done if the scheduler stops the trial; a trial's end has a status."""
@@ -35,12 +36,12 @@ class VerdictCallback(tune.Callback):  # type: ignore[misc]
         trial_id, epoch = trial.config["trial"]["trial_id"], result["trained_epochs"]
         if result["done"]:
             write_end(self._root, trial_id, TrialEnd(how="pruned", epochs=epoch, time=time.time()))
-        self._channel.decide.remote(trial_id, epoch, bool(result["done"]))
+        self._tell(Message(kind="verdict", trial_id=trial_id, facts={"epoch": epoch, "stop": bool(result["done"])}))
 
     def on_trial_error(self, *, trial: Any, **_info: Any) -> None:
         """Tune has given up a trial's process, which has died `MAX_DEATHS` times."""
         why = f"Ray Tune could not keep a process for {trial.config['trial']['trial_id']}"
-        self._channel.report_tune_failure.remote(why)
+        self._tell(Message(kind="tune_failed", facts={"why": why}))
 
 
 class SweepStopper(tune.Stopper):  # type: ignore[misc]
@@ -67,14 +68,15 @@ class SweepStopper(tune.Stopper):  # type: ignore[misc]
 
 
 def start_tune(
-    channel: ActorHandle[Any],
+    tell: Callable[[Message], None],
     searcher: SweepSearcher,
     scheduler: TrialScheduler,
     stopper: SweepStopper,
     root: fs.SubTreeFileSystem,
     scratch: Path,
 ) -> BackgroundRun:
-    """Starts Tune; its own files go into `scratch`, where nothing reads them; ends of pruned trials into `root`."""
+    """Starts Tune, whose verdicts `tell` the table of trials; its own files go into `scratch`, where nothing reads
+    them; ends of pruned trials go into `root`."""
     tuner = tune.Tuner(
         TuneTrial,
         tune_config=tune.TuneConfig(
@@ -89,7 +91,7 @@ def start_tune(
             name="trials",
             storage_path=str(scratch),
             verbose=0,
-            callbacks=[VerdictCallback(channel, root)],
+            callbacks=[VerdictCallback(tell, root)],
             stop=stopper,
             failure_config=tune.FailureConfig(max_failures=MAX_DEATHS),
         ),

@@ -15,8 +15,8 @@ from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.tasks import Task, value_of
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep, sweep_encoders
-from sweeps.lanes.channel import Event
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep, curve_values
+from sweeps.trials.events import Event
 
 SHORT_SECONDS = 3.0
 """The end of a sweep says that it waits for a tracker after so long."""
@@ -51,10 +51,10 @@ class Trackers:
             if record.status not in UNFINISHED:
                 self._send("known", record, epochs=record.epochs, **self._end_of(record))
 
-    def on_event(self, event: Event, records: Mapping[str, TrialRecord]) -> list[str]:
+    def on_event(self, event: Event) -> list[str]:
         """Passes an event on; returns lines of trackers to show."""
-        if self._lines and event.trial_id is not None:
-            record = records[event.trial_id]
+        record = event.record
+        if self._lines and record is not None:
             if event.kind in ("started", "resumed"):
                 self._send("begin", record)
             elif event.kind == "starting_point":  # later epochs were given up

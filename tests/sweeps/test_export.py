@@ -27,7 +27,7 @@ from results.records.predictions import read_predictions
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep
 from sweeps.export import main
-from sweeps.search.trial import Trial, queued_record
+from sweeps.trials.trial import Trial, queued_record
 from tests.hub_server import OWNER, TOKEN, run_python, serve_hub
 from tests.one_line_error import one_line_exit
 from tests.scripts import ROOT, run_process

@@ -29,14 +29,14 @@ from results.sweep import load_sweep
 from search_spaces.space import grid_trials
 from sweeps.cluster.connection import free_port
 from sweeps.driver.history import KnownTrials
-from sweeps.driver.ledger import open_ledger
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome, close_records
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepPlan
 from sweeps.plan.given_options import read_saved_options
 from sweeps.run import main
 from sweeps.search.study import JOURNAL_NAME
-from sweeps.search.trial import make_trial
+from sweeps.trials.table import open_table
+from sweeps.trials.trial import make_trial
 from tests.hub_server import Hub, serve_hub
 from tests.one_line_error import one_line_exit
 from tests.prepared import prepare_rows
@@ -189,7 +189,7 @@ def interrupted_storage(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_f
 
     def interrupt(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
         write_trials(plan.options.folder, "complete", "failed", "interrupted")
-        close_records(plan, open_ledger(plan, known))
+        close_records(plan, open_table(plan, known).records)
         return SweepOutcome(counts={}, failures={}, is_interrupted=True, error=None)
 
     storage = tmp_path_factory.mktemp("interrupted")

@@ -1,7 +1,7 @@
 """Progress for the user: lines in a log, a table on a terminal, times."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,51 +10,80 @@ from rich.console import Console
 
 from mtlib.runtime.command_line import duration
 from sweeps.cli.progress import live_lines, show_progress, summary
-from sweeps.driver.ledger import Ledger, apply_event, open_ledger
-from sweeps.lanes.channel import Event
+from sweeps.trials.events import Event
+from sweeps.trials.table import LaneRow, TrialTable, open_table
+from tests.local_table import LocalTable, report
 from tests.sweeps.conftest import MakePlan
+from tests.sweeps.trials.test_changes import NOON, begin
 
-NOON = 1_700_000_000.0
-
-
-def event(kind: Any, trial_id: str | None = "0000-r0", at: float = NOON, **facts: Any) -> Event:
-    return Event(kind=kind, lane="lane0", trial_id=trial_id, facts=facts, time=at)
+Step = Callable[[LocalTable], None]
+"""Something that happens in a sweep."""
 
 
-def started(trial_id: str = "0000-r0", at: float = NOON) -> Event:
-    return event("started", trial_id, at, host="here", pid=1, attempt=1, why=None)
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of day, which steps change."""
+    monkeypatch.setitem(NOW, "time", NOON)
+    monkeypatch.setattr("time.time", lambda: NOW["time"])
 
 
-def scored(epoch: int, at: float = NOON, **scores: float) -> Event:
-    return event("report", at=at, epoch=epoch, scores=scores, step=epoch, seconds=1.0)
+NOW: dict[str, float] = {}
 
 
-def ended(how: str, at: float = NOON, error: str | None = None, wall: float | None = None) -> Event:
+def started(name: str = "0000-r0", at: float = NOON) -> Step:
+    def step(local: LocalTable) -> None:
+        NOW["time"] = at
+        begin(local, name, "lane0")
+
+    return step
+
+
+def moved(name: str = "0000-r0", **facts: Any) -> Step:
+    return lambda local: (local.ask("progress", name, **facts), None)[1]
+
+
+def scored(epoch: int, name: str = "0000-r0", **scores: float) -> Step:
+    return lambda local: (local.report(epoch, name=name, scores=scores, step=epoch), None)[1]
+
+
+def ended(how: str, at: float = NOON, wall: float | None = None, name: str = "0000-r0") -> Step:
     """`wall`: seconds that the trial has had a lane, by default all since noon."""
-    wall_seconds = at - NOON if wall is None else wall
-    return event("ended", at=at, how=how, error=error, was_started=True, wall_seconds=wall_seconds)
+
+    def step(local: LocalTable) -> None:
+        NOW["time"] = at
+        spent = {"wall_seconds": at - NOON if wall is None else wall}
+        local.tell("left", name, status=how, error=None, spent=spent)
+
+    return step
 
 
-def after(ledger: Ledger, *events: Event) -> Ledger:
-    for one in events:
-        apply_event(ledger, one)
-    return ledger
+def two_lanes(local: LocalTable) -> None:
+    """Two lanes are open."""
+    local.table.lanes |= {name: LaneRow(host="here") for name in ("lane0", "lane1")}
 
 
-def printed(ledger: Ledger, *events: Event) -> list[str]:
-    """What `show_progress` prints without a terminal."""
+def after(local: LocalTable, *steps: Step) -> TrialTable:
+    for step in steps:
+        step(local)
+    return local.table
+
+
+def printed(local: LocalTable, *steps: Step) -> list[str]:
+    """What `show_progress` prints without a terminal, but of lanes."""
     console = Console(file=io.StringIO(), width=200)
     with show_progress(console) as on_event:
-        for one in events:
-            apply_event(ledger, one)
-            on_event(one, ledger)
+        for step in steps:
+            step(local)
+            for event in local.events():
+                if event.kind != "lane_open":
+                    on_event(event, local.table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
 
 def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
     lines = printed(
-        open_ledger(make_plan()),
+        LocalTable(make_plan()),
         started(),
         scored(1, sts=0.5, sst=0.25, overall=0.5),
         ended("complete", NOON + 65),
@@ -70,33 +99,35 @@ def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
 
 def test_overall_scores_of_different_tasks_are_not_compared(make_plan: MakePlan) -> None:
     grid = {"stages.0.tasks": (("sst",), ("sst", "qqp"))}
-    ledger = after(
-        open_ledger(make_plan(grid=grid)),
+    table = after(
+        LocalTable(make_plan(grid=grid)),
         *(started(), scored(1, sst=0.5, overall=0.5), ended("complete")),
-        *(started("0001-r0"), replace(scored(1, sst=0.4, qqp=0.5, overall=0.45), trial_id="0001-r0")),
+        *(started("0001-r0"), scored(1, "0001-r0", sst=0.4, qqp=0.5, overall=0.45)),
     )
-    line = live_lines([ledger], NOON)[0]
+    line = live_lines([table], NOON)[0]
     assert "best overall 0.450 of SST+QQP (0001-r0), overall 0.500 of SST (0000-r0)" in line
 
 
-def logged(ledger: Ledger, timed: Iterable[tuple[float, Event]], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The lines of a log in which events come at these seconds."""
+def logged(local: LocalTable, timed: Iterable[tuple[float, Step]], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of a log in which steps come at these seconds."""
     now = [0.0]
     monkeypatch.setattr("sweeps.cli.progress.time.monotonic", lambda: now[0])
-    console = Console(file=io.StringIO(), width=200)
-    with show_progress(console) as on_event:
-        for now[0], one in timed:
-            apply_event(ledger, one)
-            on_event(one, ledger)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().splitlines()
+
+    def at(second: float, step: Step) -> Step:
+        def do(local: LocalTable) -> None:
+            now[0] = second
+            step(local)
+
+        return do
+
+    return printed(local, *(at(*one) for one in timed))
 
 
 def test_log_of_a_long_epoch_has_its_steps_from_time_to_time(
     make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = ((step / 10, event("progress", epoch=1, step=step, num_steps=1200)) for step in range(100, 1200, 100))
-    lines = logged(open_ledger(make_plan()), [(0.0, started()), *steps], monkeypatch)[1:]
+    steps = ((step / 10, moved(epoch=1, step=step, num_steps=1200)) for step in range(100, 1200, 100))
+    lines = logged(LocalTable(make_plan()), [(0.0, started()), *steps], monkeypatch)[1:]
     assert [line.split("; ")[-1] for line in lines] == [
         f"0000-r0 epoch 1, step {step:,} of 1,200" for step in (500, 1000)
     ]
@@ -106,66 +137,73 @@ def test_log_of_a_long_epoch_has_its_steps_from_time_to_time(
 def test_log_has_a_line_from_time_to_time_though_nothing_happens(
     make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticks = ((float(second), event("tick", None)) for second in range(100))
-    lines = logged(open_ledger(make_plan()), ticks, monkeypatch)
-    assert [line.split("; ")[0] for line in lines] == ["3 queued", "3 queued"]
+    local, now = LocalTable(make_plan()), [0.0]
+    monkeypatch.setattr("sweeps.cli.progress.time.monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), width=200)
+    with show_progress(console) as on_event:
+        for second in range(100):
+            now[0] = second
+            on_event(Event(kind="tick"), local.table)
+    assert isinstance(console.file, io.StringIO)
+    assert [line.split("; ")[0] for line in console.file.getvalue().splitlines()] == ["3 queued", "3 queued"]
 
 
 def test_live_lines_shows_each_running_trials_progress(make_plan: MakePlan) -> None:
-    ledger = after(
-        open_ledger(make_plan()), started(), event("progress", epoch=2, step=30, num_steps=120), scored(1, qqp=0.75)
-    )
-    shown = "\n".join(live_lines([ledger], NOON))
+    local = LocalTable(make_plan())
+    table = after(local, started(), moved(epoch=2, step=30, num_steps=120), scored(1, qqp=0.75))
+    shown = "\n".join(live_lines([table], NOON))
     for part in ("1 running, 2 queued", "0000-r0", "smart.weight=0", "epoch 2, step 30 of 120", "QQP 0.750"):
         assert part in shown
 
 
-def left_at(now: float, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> str:
+def left_at(now: float, table: TrialTable) -> str:
     """The remaining time that is shown at a time."""
-    monkeypatch.setattr("time.time", lambda: now)
-    return summary(ledger, NOON).rpartition("about ")[2].removesuffix(" left")
+    NOW["time"] = now
+    return summary(table, NOON).rpartition("about ")[2].removesuffix(" left")
 
 
-def test_remaining_time_follows_from_finished_trials(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = after(open_ledger(make_plan()), started(), ended("complete", NOON + 20))
-    assert left_at(NOON + 20, ledger, monkeypatch) == duration(2 * 20)
+def test_remaining_time_follows_from_finished_trials(make_plan: MakePlan) -> None:
+    table = after(LocalTable(make_plan()), started(), ended("complete", NOON + 20))
+    assert left_at(NOON + 20, table) == duration(2 * 20)
 
 
-def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) -> None:
     """Each of three trials takes 20 seconds; the first had 8 of them, and 40 % of its steps, before the pause."""
-    morning = NOON + 50_000
-    evening = after(open_ledger(make_plan()), started(), ended("interrupted", NOON + 8))
-    ledger = after(open_ledger(evening.plan, evening.records.values()), started(at=morning))
-    after(ledger, event("progress", epoch=1, step=50, num_steps=100))
-    assert left_at(morning + 2, ledger, monkeypatch) == duration(10 + 2 * 20)
-    after(ledger, ended("complete", morning + 12, wall=20))
-    assert left_at(morning + 12, ledger, monkeypatch) == duration(2 * 20)
-    evening = after(open_ledger(evening.plan), started(), ended("interrupted", NOON + 8))
-    again = open_ledger(evening.plan, evening.records.values())
-    assert "0000-r0 complete after 20 s" in printed(
-        again, started(at=morning), ended("complete", morning + 12, wall=20)
-    )
+    morning, evening = NOON + 50_000, LocalTable(make_plan())
+    after(evening, started(), ended("interrupted", NOON + 8))
+
+    def resumed() -> LocalTable:
+        records = [replace(own, status="queued") for own in evening.table.records.values()]
+        return LocalTable(evening.plan, open_table(evening.plan, records))
+
+    again = resumed()
+    table = after(again, started(at=morning), moved(epoch=1, step=50, num_steps=100))
+    assert left_at(morning + 2, table) == duration(10 + 2 * 20)
+    after(again, ended("complete", morning + 12, wall=20))
+    assert left_at(morning + 12, table) == duration(2 * 20)
+    lines = printed(resumed(), started(at=morning), ended("complete", morning + 12, wall=20))
+    assert "0000-r0 complete after 20 s" in lines
 
 
-def test_two_lanes_need_half_the_time(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
-    ledger = after(open_ledger(make_plan()), *lanes, started(), ended("complete", NOON + 20))
-    assert left_at(NOON + 20, ledger, monkeypatch) == duration(20)
+def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
+    table = after(LocalTable(make_plan()), two_lanes, started(), ended("complete", NOON + 20))
+    assert left_at(NOON + 20, table) == duration(20)
 
 
-def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
-    plan = make_plan(grid={"smart.weight": (0.0, 1.0)})
-    last = started("0001-r0", NOON + 20)
-    ledger = after(open_ledger(plan), *lanes, started(), ended("complete", NOON + 20), last)
-    assert left_at(NOON + 20, ledger, monkeypatch) == duration(20)
+def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
+    local = LocalTable(make_plan(grid={"smart.weight": (0.0, 1.0)}))
+    table = after(local, two_lanes, started(), ended("complete", NOON + 20), started("0001-r0", NOON + 20))
+    assert left_at(NOON + 20, table) == duration(20)
 
 
-def test_replayed_epochs_add_no_lines(make_plan: MakePlan) -> None:
-    again = event("report", epoch=1, scores={"sst": 0.5}, step=1, seconds=1.0, is_replayed=True)
-    ledger = open_ledger(make_plan())
-    assert len(printed(ledger, started(), again, again)) == 1
-    assert ledger.records["0000-r0"].best == {"sst": 0.5}
+def test_past_epochs_add_no_lines(make_plan: MakePlan) -> None:
+    local = LocalTable(make_plan())
+
+    def replay(local: LocalTable) -> None:
+        local.ask("past_epochs", "0000-r0", epochs=[report(1, scores={"sst": 0.5}, is_last=True)])
+
+    assert len(printed(local, started(), replay)) == 1
+    assert local.table.records["0000-r0"].best == {"sst": 0.5}
 
 
 def test_output_that_closes_while_progress_is_shown_is_a_broken_pipe() -> None:

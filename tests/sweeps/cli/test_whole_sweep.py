@@ -15,12 +15,12 @@ from sweeps.cli import whole_sweep
 from sweeps.cli.summary import Ending
 from sweeps.cli.whole_sweep import run_or_resume
 from sweeps.driver.history import KnownTrials
-from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
+from sweeps.trials.events import Event
+from sweeps.trials.table import open_table
 from tests.driver_files import write_driver
 
 
@@ -38,7 +38,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     @contextlib.contextmanager
     def watch(_console: Console) -> Iterator[OnEvent]:
         found.append("watching")
-        yield lambda event, _ledger: found.append(event.kind)
+        yield lambda event, _table: found.append(event.kind)
         found.append("watched")
 
     def answer(_folder: str) -> bool:
@@ -70,7 +70,7 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, heard: list[str], *, has_traine
         on_trained: Callable[[], None],
     ) -> SweepOutcome:
         assert (known, ownership.is_lost) == (None, False)
-        on_event(Event(kind="note"), Ledger(plan=plan))
+        on_event(Event(kind="note"), open_table(plan))
         if has_trained:
             on_trained()
         heard.append("closed")

@@ -16,7 +16,7 @@ from results.records.trials import write_sweep
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
-from sweeps.search.trial import Trial, make_trial
+from sweeps.trials.trial import Trial, make_trial
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
 

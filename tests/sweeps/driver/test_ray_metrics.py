@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from sweeps.driver import ray_metrics
-from sweeps.driver.ledger import Ledger, apply_event, open_ledger
 from sweeps.driver.ray_metrics import GAUGES, SweepMetrics
-from sweeps.lanes.channel import Event
+from sweeps.options import SweepPlan
+from tests.local_table import LocalTable
 from tests.sweeps.conftest import MakePlan
+from tests.sweeps.trials.test_changes import begin
 
 Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
+NAME, LANE = "0000-r0", "sweep-lane0"
 PROGRESS: dict[str, Any] = {
     "stage": 0,
     "epoch": 1,
@@ -52,35 +54,36 @@ def gauges(monkeypatch: pytest.MonkeyPatch) -> Gauges:
     return Gauges(monkeypatch)
 
 
-@pytest.fixture
-def ledger(make_plan: MakePlan) -> Ledger:
-    return open_ledger(make_plan())
-
-
 class Driver:
-    """Applies events as the driver does, five seconds after each other."""
+    """Sets the metrics after messages, five seconds after each other."""
 
-    def __init__(self, ledger: Ledger, gauges: Gauges) -> None:
-        self.ledger, self.gauges, self.metrics = ledger, gauges, SweepMetrics()
+    def __init__(self, plan: SweepPlan, gauges: Gauges) -> None:
+        self.local, self.gauges = LocalTable(plan), gauges
+        self.metrics = SweepMetrics(self.local.table)
 
-    def hear(self, kind: Any, trial_id: str | None = "0000-r0", **facts: Any) -> None:
-        event = Event(kind=kind, lane="sweep-lane0", trial_id=trial_id, facts=facts)
+    def update(self) -> None:
         self.gauges.now += 5
         self.gauges.values.clear()
-        apply_event(self.ledger, event)
-        self.metrics.on_event(event, self.ledger)
+        self.metrics.update()
+
+    def begin(self, name: str = NAME) -> None:
+        begin(self.local, name, LANE)
+        self.update()
+
+    def move(self, name: str = NAME, attempt: int = 1, **facts: Any) -> None:
+        self.local.ask("progress", name, attempt, **{**PROGRESS, **facts})
+        self.update()
 
 
 def point(task: str, split: str, metric: str, value: float) -> dict[str, Any]:
     return {"task": task, "split": split, "metric": metric, "value": value, "step": 40, "epoch": 1, "seconds": 1.0}
 
 
-def test_running_trial_has_scores_losses_rates_and_steps(ledger: Ledger, gauges: Gauges) -> None:
-    driver, labels = Driver(ledger, gauges), {"trial": "0000-r0", "lane": "sweep-lane0"}
-    driver.hear("lane_open", None, host="here")
-    driver.hear("started", host="here", why=None)
-    driver.hear("progress", **PROGRESS)
-    driver.hear("progress", **{**PROGRESS, "step": 40, "num_rows": 1500, "num_tokens": 21_000})
+def test_running_trial_has_scores_losses_rates_and_steps(make_plan: MakePlan, gauges: Gauges) -> None:
+    driver, labels = Driver(make_plan(), gauges), {"trial": NAME, "lane": LANE}
+    driver.begin()
+    driver.move()
+    driver.move(step=40, num_rows=1500, num_tokens=21_000)
     assert gauges.of("sweep_steps_done", **labels) == 40
     assert gauges.of("sweep_steps_left", **labels) == 80
     assert gauges.of("sweep_learning_rate", **labels) == 2e-5
@@ -95,7 +98,8 @@ def test_running_trial_has_scores_losses_rates_and_steps(ledger: Ledger, gauges:
         point("sst", "dev", "accuracy", 0.5),
     ]
     scores = {"sst": 0.5, "sts": 0.75, "overall": 0.6}
-    driver.hear("report", epoch=1, scores=scores, step=40, seconds=1.0, points=points)
+    driver.local.report(1, 0.6, name=NAME, scores=scores, step=40, points=points)
+    driver.update()
     assert gauges.of("sweep_dev_score", **labels, task="sst") == 0.5
     assert gauges.of("sweep_dev_score", **labels, task="sts") == 0.75
     assert gauges.of("sweep_dev_score", **labels, task="overall") == gauges.of("sweep_best_score") == 0.6
@@ -105,26 +109,32 @@ def test_running_trial_has_scores_losses_rates_and_steps(ledger: Ledger, gauges:
     assert {name for name, _ in gauges.values} == set(GAUGES)
 
 
-def test_trial_that_has_ended_or_waits_for_a_lane_is_not_set_any_more(ledger: Ledger, gauges: Gauges) -> None:
-    driver = Driver(ledger, gauges)
-    for trial_id, kind, facts in (
-        ("0000-r0", "ended", {"how": "complete", "error": None, "was_started": True}),
-        ("0001-r0", "requeued", {"why": "its node died"}),
-    ):
-        driver.hear("started", trial_id, host="here", why=None)
-        driver.hear("progress", trial_id, **PROGRESS)
-        assert any(dict(tags).get("trial") == trial_id for _, tags in gauges.values)
-        driver.hear(kind, trial_id, **facts)
+def test_trial_that_has_ended_or_waits_for_a_lane_is_not_set_any_more(make_plan: MakePlan, gauges: Gauges) -> None:
+    driver = Driver(make_plan(), gauges)
+
+    def end(name: str) -> None:
+        driver.local.tell("left", name, status="complete", error=None, spent={})
+
+    def lose(_name: str) -> None:
+        driver.local.tell("workers_died", lane=LANE, why="its node died")
+
+    for name, leave in ((NAME, end), ("0001-r0", lose)):
+        driver.begin(name)
+        driver.move(name)
+        assert any(dict(tags).get("trial") == name for _, tags in gauges.values)
+        leave(name)
+        driver.update()
         assert not any("trial" in dict(tags) for _, tags in gauges.values)
     assert gauges.of("sweep_trials", status="complete") == 1
     assert gauges.of("sweep_trials", status="queued") == 2
     assert gauges.of("sweep_trials", status="failed") == 0
 
 
-def test_rates_begin_again_with_a_trial_that_is_resumed(ledger: Ledger, gauges: Gauges) -> None:
-    driver = Driver(ledger, gauges)
-    driver.hear("started", host="here", why=None)
-    driver.hear("progress", **PROGRESS)
-    driver.hear("resumed", host="here", why=None)
-    driver.hear("progress", **{**PROGRESS, "num_rows": 10})
-    assert gauges.of("sweep_rows_per_second", trial="0000-r0", lane="sweep-lane0") is None
+def test_rates_begin_again_with_a_trial_that_is_resumed(make_plan: MakePlan, gauges: Gauges) -> None:
+    driver = Driver(make_plan(), gauges)
+    driver.begin()
+    driver.move()
+    driver.local.tell("workers_died", lane=LANE, why="its node died")
+    driver.begin()
+    driver.move(attempt=2, num_rows=10)
+    assert gauges.of("sweep_rows_per_second", trial=NAME, lane=LANE) is None

@@ -22,7 +22,7 @@ from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
 from sweeps.plan.given_options import read_saved_options
 from sweeps.plan.inputs import SweepInputs
-from sweeps.search.trial import known_configurations, make_trial, num_left_to_run, queued_record
+from sweeps.trials.trial import known_configurations, make_trial, num_left_to_run, queued_record
 from tests.prepared import prepared_with
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS, MakePlan

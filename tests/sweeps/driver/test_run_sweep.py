@@ -36,7 +36,6 @@ from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sw
 from search_spaces.space import SearchSpace
 from sweeps.cluster.background_run import is_inside_ray
 from sweeps.driver.history import read_known
-from sweeps.driver.ledger import Ledger, open_ledger
 from sweeps.driver.limits import Limits
 from sweeps.driver.run_sweep import (
     RunningSweep,
@@ -48,14 +47,18 @@ from sweeps.driver.run_sweep import (
     run_on_ray,
     run_plan,
 )
-from sweeps.lanes.channel import Event
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
-from sweeps.search.trial import make_trial
+from sweeps.trials.changes import MAX_UNEXPLAINED
+from sweeps.trials.events import Event
+from sweeps.trials.table import TrialTable, open_table
+from sweeps.trials.trial import make_trial
 from tests.driver_files import write_driver
+from tests.local_table import LocalTable
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
+from tests.sweeps.trials.test_changes import begin
 from tests.training_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
@@ -89,7 +92,7 @@ class Killer:
         self.times = times
         self.events: list[Event] = []
 
-    def __call__(self, event: Event, _ledger: Ledger) -> None:
+    def __call__(self, event: Event, _table: TrialTable) -> None:
         self.events.append(event)
         trial_id = str(event.trial_id)
         is_time = event.kind == "resumed" or (event.kind == "report" and event.facts["epoch"] == 2)
@@ -126,7 +129,7 @@ def run_on_one_lane(
     return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records, when_trained=when_trained)
 
 
-def run_owned(plan: SweepPlan, on_event: Callable[[Event, Ledger], None], **others: Any) -> SweepOutcome:
+def run_owned(plan: SweepPlan, on_event: Callable[[Event, TrialTable], None], **others: Any) -> SweepOutcome:
     """Runs a new sweep in its folder."""
     write_sweep(plan.options.folder, {"name": plan.options.name})
     with Ownership(plan.options.folder) as ownership:
@@ -231,38 +234,39 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     """They may have died before they wrote anything, say for want of memory."""
     plan = make_plan()
     write_sweep(plan.options.folder, {})
-    ledger, spec = open_ledger(plan), make_trial(plan.space, 0, 0, {"smart.weight": 0.0})
+    local, spec = LocalTable(plan), make_trial(plan.space, 0, 0, {"smart.weight": 0.0})
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
-    parts = ("channel", "services", "silent_workers", "searcher", "stopper", "tune_run", "metrics", "suggested")
+    parts = ("dispatcher", "services", "silent_workers", "searcher", "stopper", "tune_run", "metrics")
     nothing: dict[str, Any] = {name: Mock() for name in parts}
-    given: Any = SimpleNamespace(plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, limits=Limits())
-    lanes: Any = SimpleNamespace(open=set(), ever_open=set(), closed=set(), failures=[])
+    given: Any = SimpleNamespace(plan=plan, table=local.table, on_event=lambda _event, _table: None, limits=Limits())
+    lanes: Any = SimpleNamespace(ever_open=set(), closed=set(), failures=[])
     sweep = RunningSweep(run=given, lanes=lanes, **nothing)
-    for kind, facts in (
-        ("started", {"host": "there"}),
-        ("ended", {"how": "failed", "error": "it died", "was_started": True}),
-    ):
-        handle_event(sweep, Event(kind=cast(Any, kind), trial_id="0000-r0", facts=facts))
+    begin(local)
+    local.table.rows["0000-r0"].kills = [frozenset("n")] * MAX_UNEXPLAINED
+    local.tell("workers_died", lane="a", why="it died")
+    for event in local.events():
+        handle_event(sweep, event)
     (record,) = read_known(plan.options, "overall", plan.tasks).records
-    assert (record.status, record.error, record.epochs) == ("failed", "it died", int(has_start))
+    error = f"its workers died {MAX_UNEXPLAINED} times at one place: it died"
+    assert (record.status, record.error, record.epochs) == ("failed", error, int(has_start))
     assert record.config == spec.config.to_json()
-    assert record.host == ("here" if has_start else "there")
+    assert record.host == ("here")
 
 
 def idle_sweep(plan: SweepPlan, **parts: Any) -> RunningSweep:
     """A sweep without Ray, whose notes are appended to `parts["notes"]`."""
     notes = parts.pop("notes", [])
-    parts_of_run = ("inputs", "known", "on_trained", "ownership", "interrupts", "limits")
+    parts_of_run = ("inputs", "on_trained", "ownership", "interrupts", "limits")
     run = SweepRun(
         plan=plan,
-        ledger=open_ledger(plan),
-        on_event=lambda event, _ledger: notes.append(event.facts["text"]),
+        table=open_table(plan),
+        on_event=lambda event, _table: notes.append(event.facts["text"]),
         scratch=Path(plan.options.folder),
         **{name: Mock() for name in parts_of_run},
     )
-    names = ("channel", "lanes", "silent_workers", "searcher", "stopper", "tune_run", "metrics", "suggested")
-    lanes: Any = SimpleNamespace(runs=[], open=set(), ever_open=set(), closed=set(), failures=[])
+    names = ("dispatcher", "lanes", "silent_workers", "searcher", "stopper", "tune_run", "metrics")
+    lanes: Any = SimpleNamespace(runs=[], ever_open=set(), closed=set(), failures=[])
     given: dict[str, Any] = {**{name: Mock() for name in names}, "services": Mock(are_well=False), "lanes": lanes}
     return RunningSweep(run=run, **given, **parts)
 
@@ -296,7 +300,7 @@ def run_without_ray(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> Any:
     }
     for name, answer in answers.items():
         monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
-    run: Any = replace(sweep.run, ledger=Mock(num_left=0))
+    run: Any = replace(sweep.run, table=Mock(num_left=0))
     run.inputs.num_bytes, run.interrupts.count = 0, 0
     return run
 
@@ -330,7 +334,7 @@ def test_one_signal_stops_cleanly(
     plan = make_plan(base=base, data_folder=tiny_folder, concurrent=1)
     stopped_at, notes = list[float](), list[str]()
 
-    def press(event: Event, _ledger: Ledger) -> None:
+    def press(event: Event, _table: TrialTable) -> None:
         notes.extend([event.facts["text"]] if event.kind == "note" else [])
         if event.kind == "progress" and event.facts["step"] > 20 and not stopped_at:
             stopped_at.append(time.monotonic())
@@ -352,7 +356,7 @@ def test_sweep_too_large_for_the_cluster_is_one_error(
 ) -> None:
     plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tiny_folder, workers=8)
     with pytest.raises(ValueError, match=r"must fit this machine, which has 2 CPUs.*needs 8 workers of 1 CPU"):
-        run_owned(plan, lambda _event, _ledger: None)
+        run_owned(plan, lambda _event, _table: None)
 
 
 def test_sweep_that_another_driver_has_taken_is_not_written_into(
@@ -370,6 +374,6 @@ def test_sweep_that_another_driver_has_taken_is_not_written_into(
         return "another driver has taken the sweep"
 
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_on_ray", lose)
-    outcome = run_plan(plan, inputs, lambda _event, _ledger: None, ownership)
+    outcome = run_plan(plan, inputs, lambda _event, _table: None, ownership)
     assert outcome.error is not None
     assert {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")} == before

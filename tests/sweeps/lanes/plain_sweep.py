@@ -12,13 +12,13 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import write_epoch
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
-from sweeps.lanes.channel import Assignment, TrialStatus
 from sweeps.lanes.trial_log import TrialLog
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
-from sweeps.search.stage_order import StageOrder, find_stage_keys
-from sweeps.search.trial import Trial
+from sweeps.trials.messages import Assignment, TrialStatus
+from sweeps.trials.stage_order import choose_startable, find_stage_keys
+from sweeps.trials.trial import Trial
 from tests.training_inputs import load_from_files
 
 CPU = torch.device("cpu")
@@ -85,11 +85,11 @@ def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRe
     if not is_file(open_folder(plan.options.folder), SWEEP_FILE):
         write_sweep(plan.options.folder, {"name": plan.options.name})
     keys = [find_stage_keys(config, plan.data_folder, plan.options.workers) for config in configs]
-    order, left = StageOrder(), list(range(len(configs)))
+    done, left = set[str](), list(range(len(configs)))
     while left:
-        chosen = order.choose([keys[number] for number in left])
+        chosen = choose_startable([keys[number] for number in left], done=done)
         assert chosen is not None, "no trial runs that another would have to wait for"
         number = left.pop(chosen)
         train_one(plan, f"{number:04d}-r0", configs[number])
-        order.done.update(keys[number].ends)
+        done.update(keys[number].ends)
     return read_trials(plan.options.folder)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import sweeps.lanes.lanes as lanes_module
-from sweeps.lanes.channel import Event
 from sweeps.lanes.lanes import (
     MAX_FAILURES,
     Lanes,
@@ -19,7 +18,8 @@ from sweeps.lanes.lanes import (
     scale,
     why_none_opens,
 )
-from tests.local_channel import PLACE, LocalChannel, call_at_once
+from sweeps.trials.events import Event
+from tests.local_table import LocalTable
 from tests.sweeps.conftest import MakePlan
 
 
@@ -49,19 +49,21 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture
-def channel(monkeypatch: pytest.MonkeyPatch) -> LocalChannel:
-    return call_at_once(monkeypatch)
+def local(make_plan: MakePlan) -> LocalTable:
+    return LocalTable(make_plan())
 
 
 @pytest.fixture
-def make_lanes(room: dict[str, Any], channel: LocalChannel, make_plan: MakePlan) -> Callable[..., Lanes]:
+def make_lanes(room: dict[str, Any], local: LocalTable) -> Callable[..., Lanes]:
     """Makes a sweep's lanes, two of which are open."""
     assert room
 
-    def make(**changes: Any) -> Lanes:
-        own: Any = channel
+    def make() -> Lanes:
         nothing: Any = None
-        lanes = Lanes(plan=make_plan(**changes), channel=own, inputs=nothing, driver_id="d", scratch=Path("scratch"))
+        scratch = Path("scratch")
+        lanes = Lanes(
+            table=local.table, tell=local.hear, channel=nothing, inputs=nothing, driver_id="d", scratch=scratch
+        )
         open_lanes(lanes, 2)
         for name in names(lanes):
             note(lanes, "lane_open", name)
@@ -100,12 +102,12 @@ def test_lanes_are_opened_where_there_is_room_and_work(make_lanes: Callable[...,
     assert lanes.num_live == 3
 
 
-def test_idle_lanes_close_where_there_is_less_work(make_lanes: Callable[..., Lanes], channel: LocalChannel) -> None:
+def test_idle_lanes_close_where_there_is_less_work(make_lanes: Callable[..., Lanes], local: LocalTable) -> None:
     lanes = make_lanes()
-    channel.assign({"trial_id": "t"}, "sweep-lane0")
+    local.assign("t", "sweep-lane0")
     scale_now(lanes, 1)
-    assert channel.call("next_trial", "sweep-lane1", PLACE) == "close"
-    (event,) = channel.events("lane_closed")
+    assert local.want("sweep-lane1").answer == "close"
+    (event,) = local.events("lane_closed")
     note_event(lanes, event)
     lanes.runs[1].is_over = True  # type: ignore[misc]
     assert list(remove_ended(lanes)) == [], "it was not needed any more"
@@ -123,14 +125,13 @@ def test_joined_and_lost_nodes_are_reported(make_lanes: Callable[..., Lanes], ro
 
 
 def test_lane_whose_run_ends_unasked_is_named_and_its_trial_goes_to_another(
-    make_lanes: Callable[..., Lanes], channel: LocalChannel
+    make_lanes: Callable[..., Lanes], local: LocalTable
 ) -> None:
     lanes = make_lanes()
-    channel.call("open_lane", "sweep-lane0", ["n"])
-    channel.assign({"trial_id": "t"}, "sweep-lane0")
+    local.assign("t", "sweep-lane0")
     lines = end(lanes, "ActorDiedError: the controller was killed")
     assert [line.split()[0] for line in lines] == ["sweep-lane0", "sweep-lane1"]
-    assert channel.call("next_trial", "other", PLACE).trial_id == "t"
+    assert local.want("other").answer.trial_id == "t"
     assert why_none_opens(lanes) is None
     scale_now(lanes, 2)
     assert names(lanes) == ["sweep-lane2", "sweep-lane3"]

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from sweeps.lanes.silent_workers import kill_stopped
+from sweeps.lanes.silent_workers import kill_stopped, silent_lanes
+from tests.local_table import LocalTable
 
 
 @pytest.fixture
@@ -44,3 +45,15 @@ def test_process_that_is_gone_is_no_error(sleeper: "subprocess.Popen[bytes]") ->
     sleeper.wait()
     assert not kill_stopped(sleeper.pid, False)
     assert not kill_stopped(sleeper.pid, True)
+
+
+def test_lane_that_nothing_is_heard_of_is_silent_unless_it_is_idle() -> None:
+    local = LocalTable()
+    local.assign()
+    assert silent_lanes(local.table, 3600.0) == []
+    assert silent_lanes(local.table, -1.0) == [("a", "t", (("n", 1),))]
+    local.tell("left", "t", status="complete", error=None, spent={})
+    local.want("a")
+    assert silent_lanes(local.table, -1.0) == []
+    local.open("loads")
+    assert silent_lanes(local.table, -1.0) == [("loads", None, (("n", 1),))]

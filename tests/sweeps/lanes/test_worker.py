@@ -32,11 +32,16 @@ from mtlib.runtime.storage import open_folder
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
-from sweeps.lanes.channel import Assignment, Channel, Event
+from sweeps.driver.dispatcher import Dispatcher
+from sweeps.lanes.channel import Channel
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
 from sweeps.lanes.worker import LaneSetup, cause_of, run_lane, smallest, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
+from sweeps.trials.events import Event
+from sweeps.trials.messages import Assignment, Message
+from sweeps.trials.table import open_table
+from sweeps.trials.trial import Trial
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
 from tests.training_inputs import FileReader, cached_encoder, read_inputs_of
@@ -72,7 +77,7 @@ class OpenLane:
             prepare()
             run_lane(setup)
 
-        self.setup, self.channel = setup, setup.channel
+        self.setup, self.dispatcher = setup, Dispatcher(open_table(setup.plan), setup.channel)
         self.events: list[Event] = []
         trainer = TorchTrainer(
             train_loop,
@@ -89,24 +94,24 @@ class OpenLane:
 
     def run(self, trial_id: str, config: TrialConfig) -> Event:
         """Submits a trial and answers its reports; returns its end."""
-        trial = assignment_of(trial_folder(self.setup.plan.options, trial_id), config).trial
-        ray.get(self.channel.submit.remote(trial))
+        trial = Trial(number=int(trial_id[:4]), replicate=0, params={}, config=config)
+        self.dispatcher.tell(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            events: list[Event] = ray.get(self.channel.take_events.remote(1.0))
-            for event in events:
+            for event in self.dispatcher.take_events(1.0):
                 self.events.append(event)
                 if event.kind == "report" and event.facts["scored_epoch"]:
-                    self.channel.decide.remote(trial_id, event.facts["epoch"], False)
+                    facts = {"epoch": event.facts["epoch"], "stop": False}
+                    self.dispatcher.tell(Message(kind="verdict", trial_id=trial_id, facts=facts))
                 if event.kind == "ended":
                     return event
         raise TimeoutError(f"{trial_id} did not end")
 
     def close(self) -> None:
-        ray.get(self.channel.stop.remote())
+        self.dispatcher.tell(Message(kind="stop"))
         self.thread.join(PATIENCE_SECONDS)
         assert not self.thread.is_alive()
-        ray.kill(self.channel)
+        self.dispatcher.close(PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from mtlib.checkpoints.state import State, StateFolder, save_state
 from mtlib.runtime.storage import delete_file, is_file, join_location, list_files, write_bytes
 from results.records.trials import TrialRecord
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
-from sweeps.search.trial import Trial, queued_record
+from sweeps.trials.trial import Trial, queued_record
 from tests.config_cases import BASE
 
 NAMES = ("overall", "sst", "qqp")

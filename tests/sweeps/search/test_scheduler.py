@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from ray.tune.schedulers import TrialScheduler
 
+from search_spaces.space import grid_trials
 from sweeps.search.scheduler import HalvingScheduler, make_scheduler
+from sweeps.trials.table import open_table
+from sweeps.trials.trial import make_trial, queued_record
 from tests.sweeps.conftest import MakePlan
 
 
@@ -25,7 +28,7 @@ def decide(scheduler: Any, who: Any, epoch: int, best: float, is_last: bool = Fa
 @pytest.fixture
 def halving(make_plan: MakePlan) -> Any:
     """A scheduler that has seen three good trials at epoch 1."""
-    scheduler = make_scheduler(make_plan(scheduler="asha"))
+    scheduler = make_scheduler(open_table(make_plan(scheduler="asha")))
     assert isinstance(scheduler, HalvingScheduler)
     for number in range(3):
         assert decide(scheduler, trial(number), 1, 0.8) == TrialScheduler.CONTINUE
@@ -63,7 +66,7 @@ def scores_of(stream: random.Random, epochs: int) -> list[float]:
 def test_scheduler_of_a_resumed_sweep_decides_as_an_undisturbed_one(make_plan: MakePlan, seed: int) -> None:
     """Trials report in random order; at some point a new scheduler replaces the first and gets its reports again."""
     stream, plan = random.Random(seed), make_plan(scheduler="asha")
-    undisturbed, scheduler = make_scheduler(plan), make_scheduler(plan)
+    undisturbed, scheduler = make_scheduler(open_table(plan)), make_scheduler(open_table(plan))
     scores = {number: scores_of(stream, 10) for number in range(12)}
     turns = [number for number in scores for _ in range(10)]
     stream.shuffle(turns)
@@ -73,7 +76,9 @@ def test_scheduler_of_a_resumed_sweep_decides_as_an_undisturbed_one(make_plan: M
     for turn, number in enumerate(turns):
         if turn == kill:
             before = {f"{n:04d}-r0": list(enumerate(scores[n][:epochs], 1)) for n, epochs in reported.items()}
-            scheduler = make_scheduler(plan, before)
+            points = grid_trials(plan.space)
+            known = [queued_record(make_trial(plan.space, n, 0, points[0])) for n in scores]
+            scheduler = make_scheduler(open_table(plan, known, before))
         if number in stopped:
             continue
         epoch = reported[number] = reported[number] + 1
@@ -89,7 +94,7 @@ def test_trials_are_stopped_at_the_rungs_alone(make_plan: MakePlan) -> None:
     """Others improve by .01 an epoch; a trial that is ahead of them stops improving at an epoch."""
     plan, stopped_at = make_plan(scheduler="asha"), []
     for epoch in range(1, 29):
-        scheduler = make_scheduler(plan)
+        scheduler = make_scheduler(open_table(plan))
         for number in range(3):
             for earlier in range(1, epoch + 1):
                 decide(scheduler, trial(number), earlier, 0.01 * earlier)

@@ -18,14 +18,17 @@ from search_spaces.domain import Float
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import JOURNAL_NAME, open_study
-from sweeps.search.trial import Trial, queued_record
+from sweeps.trials.changes import apply
+from sweeps.trials.messages import Message
+from sweeps.trials.table import open_table
+from sweeps.trials.trial import Trial, queued_record
 from tests.sweeps.conftest import MakePlan
 
 History = Mapping[str, Sequence[tuple[int, float]]]
 
 
 class Run:
-    """A searcher, its announced trials, and its study."""
+    """A searcher over a table, its announced trials, and its study."""
 
     def __init__(
         self,
@@ -38,19 +41,16 @@ class Run:
         self.announced: list[Trial] = []
         options = plan.options
         study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric)
-        self.race, self.is_decision_due = plan.race, False
-        self.searcher = SweepSearcher(
-            plan,
-            study,
-            self.announced.append,
-            max_live,
-            known,
-            history,
-            find_race=lambda: self.race,
-            is_decision_due=lambda _records: self.is_decision_due,
-        )
+        self.table = open_table(plan, known, history)
+        self.is_decision_due = False
+        self.searcher = SweepSearcher(self.table, study, self.tell, max_live, lambda _records: self.is_decision_due)
         self.count = 0
         """Number of requested suggestions, which is Tune's id of the newest trial."""
+
+    def tell(self, message: Message) -> None:
+        if message.kind == "suggested":
+            self.announced.append(message.facts["trial"])
+        apply(self.table, message)
 
     @property
     def trials(self) -> list[FrozenTrial]:
@@ -69,8 +69,12 @@ class Run:
         self.searcher.on_trial_result(str(tune_id or self.count), result_of(epoch, best))
 
     def end(self, epoch: int, best: float, status: str = "complete", tune_id: int | None = None) -> None:
-        """Ends a trial; one that the scheduler stops has no status."""
-        self.searcher.on_trial_complete(str(tune_id or self.count), result_of(epoch, best, status))
+        """Ends a trial, of which the table knows first; one that the scheduler stops has no status for Tune."""
+        name = str(tune_id or self.count)
+        row = self.table.in_tune[name]
+        bests = {self.plan.space.metric: best} if status != "interrupted" else {}
+        row.record = replace(row.record, status=status or "pruned", best=bests)
+        self.searcher.on_trial_complete(name, result_of(epoch, best, status))
 
     def fail(self, tune_id: int | None = None) -> None:
         self.end(0, float("-inf"), "failed", tune_id)
@@ -89,7 +93,7 @@ class Run:
 
 def result_of(epoch: int, best: float, status: str = "") -> dict[str, Any]:
     """What Tune passes to the searcher of a report, or with a status of a trial's end."""
-    return {"epoch": epoch, "best": best, "best_overall": best, "is_last": status == "complete", "status": status}
+    return {"epoch": epoch, "best": best, "is_last": status == "complete", "status": status}
 
 
 def record_of(plan: SweepPlan, spec: Trial, status: str = "queued", best: float | None = None) -> TrialRecord:
@@ -156,7 +160,7 @@ def test_rounds_of_a_race_follow_each_other_the_best_first_and_those_that_left_s
     run.end(1, 0.6, tune_id=5)
     run.end(1, 0.5, tune_id=6)
     second = RoundDecision(num_rounds=2, open=(1, 2), worse=(0,), expected_rounds=(3, 3))
-    run.race = RaceRecord(decisions=(second,))
+    run.table.race = RaceRecord(decisions=(second,))
     assert [run.suggest(), run.suggest()] == ["0001-r2", "0002-r2"]
     assert [(trial.state, trial.value) for trial in run.trials] == [
         (TrialState.COMPLETE, value) for value in (0.5, 0.7, 0.6)
@@ -189,7 +193,7 @@ def test_after_a_stop_nothing_is_suggested_and_ends_still_reach_the_study(make_p
     run = Run(make_plan(grid={"smart.weight": (0.0, 0.3, 1.0, 2.0, 3.0)}), max_live=4)
     for _ in range(4):
         run.suggest()
-    run.searcher.stop()
+    run.tell(Message(kind="stop"))
     run.end(1, 0.3, status="", tune_id=1)
     run.fail(tune_id=2)
     run.end(2, 0.7, tune_id=3)
@@ -213,7 +217,7 @@ def test_first_configuration_of_tpe_is_the_base(make_plan: MakePlan, search: str
 def test_search_does_not_end_while_a_race_is_about_to_decide(make_plan: MakePlan) -> None:
     """What is decided may have further trials, as where a configuration has joined a race that had ended."""
     run = Run(replace(make_plan(replicates=3, until_decided=0.0, grid={"smart.weight": (0.0, 0.1)}), race=RaceRecord()))
-    run.race = RaceRecord(decisions=(RoundDecision(num_rounds=1, open=(0,), worse=(1,), end="decided"),))
+    run.table.race = RaceRecord(decisions=(RoundDecision(num_rounds=1, open=(0,), worse=(1,), end="decided"),))
     for tune_id in (1, 2):
         run.suggest()
         run.end(1, 0.5, tune_id=tune_id)

@@ -13,7 +13,8 @@ from results.records.trials import COMPLETED, TrialRecord
 from search_spaces.domain import Float
 from sweeps.options import SweepPlan
 from sweeps.search.study import NUMBER_ATTRIBUTE
-from sweeps.search.trial import Trial, make_trial
+from sweeps.trials.messages import Message
+from sweeps.trials.trial import Trial, make_trial
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.search.test_searcher import Run, record_of
@@ -176,7 +177,7 @@ class SimulatedSweep:
             elif running:
                 self.end_one(run, running)
         if self.stream.random() < 0.5:
-            run.searcher.stop()
+            run.tell(Message(kind="stop"))
             for tune_id in running.values():
                 run.end(1, 0.1, "interrupted", tune_id)
             assert run.suggest() == Searcher.FINISHED

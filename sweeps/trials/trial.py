@@ -63,7 +63,7 @@ class KnownConfiguration:
     number: int
     params: Mapping[str, Any]
     records: dict[int, TrialRecord]
-    """The records of its trials that have begun, by replicate."""
+    """The records of its trials, by replicate."""
 
     @property
     def is_complete(self) -> bool:

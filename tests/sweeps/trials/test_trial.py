@@ -12,7 +12,7 @@ from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
 from sweeps.options import SweepPlan
-from sweeps.search.trial import (
+from sweeps.trials.trial import (
     KnownConfiguration,
     known_configurations,
     left_to_run,

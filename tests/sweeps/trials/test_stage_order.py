@@ -4,12 +4,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from sweeps.search.stage_order import StageKeys, StageOrder, find_stage_keys
+from sweeps.trials.stage_order import StageKeys, choose_startable, done_ends, find_stage_keys
 from tests.training_inputs import load_from_files
 
 
@@ -20,21 +22,24 @@ def keys(*ends: str, cuts: Sequence[str] = ()) -> StageKeys:
 
 def test_shorter_trial_precedes_a_longer_one_that_continues_it() -> None:
     long, short, other = keys("ten", cuts=["two"]), keys("two"), keys("else")
-    order = StageOrder()
-    assert order.choose([long, short]) == 1
-    assert order.choose([long, other, short]) == 1, "only a trial that continues another waits for it"
-    order.running["short"] = short
-    assert order.choose([long]) is None
-    del order.running["short"]
-    assert order.choose([long]) == 0
-    assert order.choose([long, keys("ten", cuts=["two"])]) == 0, "equal trials keep their order"
+    assert choose_startable([long, short]) == 1
+    assert choose_startable([long, other, short]) == 1, "only a trial that continues another waits for it"
+    assert choose_startable([long], running=[short]) is None
+    assert choose_startable([long]) == 0
+    assert choose_startable([long, keys("ten", cuts=["two"])]) == 0, "equal trials keep their order"
 
 
 def test_nearest_to_its_end_is_first_then_the_stage_that_most_wait_for() -> None:
-    order = StageOrder(done={"a", "a.b"})
-    assert order.choose([keys("x", "x.y"), keys("a", "a.c"), keys("a", "a.b", "a.b.c")]) == 2
-    assert order.choose([keys("p", "1"), keys("q", "2"), keys("q", "3"), keys("r", "4")]) == 1
-    assert order.choose([]) is None
+    trials = [keys("x", "x.y"), keys("a", "a.c"), keys("a", "a.b", "a.b.c")]
+    assert choose_startable(trials, done={"a", "a.b"}) == 2
+    assert choose_startable([keys("p", "1"), keys("q", "2"), keys("q", "3"), keys("r", "4")]) == 1
+    assert choose_startable([]) is None
+
+
+@pytest.mark.parametrize(("past", "finished", "done"), [(0, 0, 0), (1, 0, 1), (2, 1, 2), (0, 2, 2), (3, 0, 3)])
+def test_stages_before_the_starting_point_and_finished_ones_are_done(past: int, finished: int, done: int) -> None:
+    row: Any = SimpleNamespace(past_epochs=past, num_stages=finished)
+    assert done_ends(keys("a", "b", "c"), row) == ["a", "b", "c"][:done]
 
 
 @dataclass
@@ -44,7 +49,7 @@ class Lanes:
     stream: random.Random
     num_lanes: int
     pending: list[tuple[str, StageKeys]]
-    order: StageOrder = field(default_factory=StageOrder)
+    done: set[str] = field(default_factory=set)
     running: dict[str, tuple[StageKeys, int]] = field(default_factory=dict)
     """By trial: its keys, and its number of finished stages."""
     kept: set[str] = field(default_factory=set)
@@ -54,26 +59,20 @@ class Lanes:
         """Assigns trials until no lane is free or none may start; then checks the stages in training."""
         while len(self.running) < self.num_lanes:
             waiting = [found for _, found in self.pending]
-            index = self.order.choose(waiting)
+            index = choose_startable(waiting, [found for found, _ in self.running.values()], self.done)
             if index is None:
                 assert all(found.cuts & self.stages_in_training() for found in waiting), "a lane idles without need"
                 break
             trial, found = self.pending.pop(index)
-            self.order.running[trial] = found
             done = next((at for at in range(len(found.ends), 0, -1) if found.ends[at - 1] in self.kept), 0)
-            self.order.mark_started(trial, done)
+            self.done.update(found.ends[:done])
             self.running[trial] = (found, done)
             self.given.append(trial)
-        self.check()
+        ends = [name for found, done in self.running.values() for name in found.ends[done:]]
+        assert len(ends) == len(set(ends)), "no stage is trained twice at a time"
 
     def stages_in_training(self) -> set[str]:
         return {name for found, done in self.running.values() for name in found.ends[done:]}
-
-    def check(self) -> None:
-        """No stage end is in training twice."""
-        ends = [name for found, done in self.running.values() for name in found.ends[done:]]
-        assert len(ends) == len(set(ends))
-        assert self.order.busy == set(ends)
 
     def advance(self) -> None:
         """One running trial finishes a stage, ends or fails."""
@@ -81,11 +80,10 @@ class Lanes:
         found, done = self.running[trial]
         if done == len(found.ends) or self.stream.random() < 0.1:
             del self.running[trial]
-            del self.order.running[trial]
             return
         self.kept.add(found.ends[done])
+        self.done.add(found.ends[done])
         self.running[trial] = (found, done + 1)
-        self.order.mark_stage_done(trial, done)
 
 
 def random_trials(stream: random.Random) -> list[tuple[str, StageKeys]]:
