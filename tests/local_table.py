@@ -15,8 +15,6 @@ from sweeps.trials.events import Event
 from sweeps.trials.messages import Assignment, Message, MessageKind
 from sweeps.trials.table import TrialTable, open_table
 
-HERE = {"host": "here"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class NamedTrial:
@@ -50,7 +48,8 @@ class LocalTable:
     """A table that is told messages, answers whoever can be answered, and keeps the events."""
 
     def __init__(self, plan: SweepPlan | None = None, table: TrialTable | None = None) -> None:
-        self.plan: Any = plan or SimpleNamespace(options=SimpleNamespace(workers=1, search="tpe"), race=None)
+        nothing: Any = SimpleNamespace(options=SimpleNamespace(workers=1, search="tpe"), race=None)
+        self.plan: SweepPlan = plan or nothing
         self.table = table or open_table(self.plan)
         self.answers: dict[int, Any] = {}
         self._events: list[Event] = []
@@ -89,7 +88,7 @@ class LocalTable:
 
     def want(self, lane: str) -> Asked:
         """A lane asks for a trial."""
-        return self.ask("wants_trial", lane=lane, **HERE)
+        return self.ask("wants_trial", lane=lane, host="here")
 
     def assign(self, name: str = "t", lane: str = "a", node: str = "n") -> Assignment:
         """A lane on a node gets a trial, which is new or waits."""

@@ -38,6 +38,10 @@ class VerdictCallback(tune.Callback):  # type: ignore[misc]
             write_end(self._root, trial_id, TrialEnd(how="pruned", epochs=epoch, time=time.time()))
         self._tell(Message(kind="verdict", trial_id=trial_id, facts={"epoch": epoch, "stop": bool(result["done"])}))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing for Tune's own snapshot, which is never read."""
+        return {}
+
     def on_trial_error(self, *, trial: Any, **_info: Any) -> None:
         """Tune has given up a trial's process, which has died `MAX_DEATHS` times."""
         why = f"Ray Tune could not keep a process for {trial.config['trial']['trial_id']}"

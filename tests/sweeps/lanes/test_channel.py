@@ -19,6 +19,11 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def take_numbers(channel: Channel) -> list[int]:
+    """The numbers of the messages that wait for an answer."""
+    return [one.number for one in await channel.take(0.0) if one.number is not None]
+
+
 def message(name: str, kind: Any = "epoch") -> Message:
     return Message(kind=kind, trial_id=name)
 
@@ -42,7 +47,7 @@ def test_answers_reach_those_who_asked() -> None:
     async def test(channel: Channel) -> None:
         asking = [asyncio.create_task(channel.ask(message(name))) for name in "ab"]
         await settle()
-        first, second = [one.number for one in await channel.take(0.0)]
+        first, second = await take_numbers(channel)
         await channel.answer({second: "two"})
         await settle()
         assert [one.done() for one in asking] == [False, True]
@@ -57,8 +62,7 @@ def test_sender_that_has_died_is_no_error() -> None:
         asking = [asyncio.create_task(channel.ask(message(name))) for name in "ab"]
         await settle()
         asking[0].cancel()
-        numbers = [one.number for one in await channel.take(0.0)]
-        await channel.answer(dict.fromkeys(numbers, "yes"))
+        await channel.answer(dict.fromkeys(await take_numbers(channel), "yes"))
         assert await asking[1] == "yes"
 
     run(test)

@@ -20,7 +20,12 @@ def test_reports_are_passed_on_until_the_trial_has_ended(monkeypatch: pytest.Mon
     call_at_once(monkeypatch)
     local, shown = LocalTable(), list[str]()
     channel: Any = LocalChannel(local)
-    channel.ask.options = lambda name: (shown.append(name), SimpleNamespace(remote=channel.ask.remote))[1]
+
+    def show(name: str) -> SimpleNamespace:
+        shown.append(name)
+        return SimpleNamespace(remote=channel.ask.remote)
+
+    channel.ask.options = show
     monkeypatch.setattr(ray, "get_actor", {"one-channel": channel}.__getitem__)
     local.assign(NAME)
     process: TuneTrial = object.__new__(TuneTrial)  # without what Tune's own constructor asks Ray
