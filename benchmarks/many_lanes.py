@@ -7,9 +7,9 @@ Prints:   for each number of lanes: percent of a core that the channel and the d
           each lane
 
 Channel, table of trials, searcher, study, records and heartbeat are those of a sweep, in a scratch folder. Lanes are
-simulated in a few Ray actors in place of training: each sends its progress every second and ends an epoch every 10 s,
-of three; then it takes its next trial. The driver stands in for Tune, which passes on what the table says: it lets the
-searcher suggest, and gives each verdict at once.
+simulated in a few Ray actors in place of training: each sends its progress every second, as soon as the last one is
+answered, and ends an epoch every 10 s, of three; then it takes its next trial. The driver stands in for Tune, which
+passes on what the table says: it lets the searcher suggest, and gives each verdict at once.
 """
 
 import argparse
@@ -82,10 +82,13 @@ class SimulatedLanes:
         here: dict[str, Any] = {"trial_id": trial_id, "attempt": attempt}
         begin = {"state": "", "epochs": 0, "shared_steps": 0, "taken_from": None, "notes": []}
         await self._channel.tell.remote(Message(kind="starting_point", **here, facts=begin))
+        answered: asyncio.Future[Any] | None = None
         for epoch in range(1, EPOCHS + 1):
             for second in range(int(EPOCH_SECONDS / PROGRESS_SECONDS)):
                 step = int((epoch - 1) * EPOCH_SECONDS / PROGRESS_SECONDS) + second + 1
-                self._channel.ask.remote(Message(kind="progress", **here, facts=progress(epoch, step)))
+                if answered is None or answered.done():
+                    sent = self._channel.ask.remote(Message(kind="progress", **here, facts=progress(epoch, step)))
+                    answered = asyncio.ensure_future(sent)
                 await asyncio.sleep(PROGRESS_SECONDS)
             asked = time.monotonic()
             await self._channel.ask.remote(Message(kind="epoch", **here, facts=epoch_report(epoch)))
@@ -135,6 +138,8 @@ def measure(num_lanes: int, seconds: float, folder: str) -> list[str]:
         searcher = SweepSearcher(table, study, dispatcher.tell, max_live=num_lanes)
         driver = StandInForTune(searcher, dispatcher)
         processes = {"channel": process_of("ray::Channel"), "driver": psutil.Process()}
+        for _ in range(200):  # a process that has just started allocates what does not depend on the lanes
+            ray.get(channel.tell.remote(Message(kind="nodes", facts={"max_lanes": num_lanes, "alive": ["n"]})))
         before = {name: process.memory_info().rss for name, process in processes.items()}
         driver.suggest()
         names = [f"lane{number}" for number in range(num_lanes)]
@@ -161,7 +166,8 @@ def measure(num_lanes: int, seconds: float, folder: str) -> list[str]:
 def make_plan(num_lanes: int, folder: str) -> SweepPlan:
     """A random search with more configurations than the lanes can train."""
     base = TrialConfig(stages=(StageConfig(tasks=TASKS, epochs=EPOCHS, steps_per_epoch=10),))
-    space = SearchSpace(name="lanes", question="?", base=base, grid={}, ranges={"smart.weight": Float(low=0, high=10)})
+    ranges = {"optimizer.learning_rate": Float(low=1e-5, high=1e-3)}
+    space = SearchSpace(name="lanes", question="?", base=base, grid={}, ranges=ranges)
     options = SweepOptions(
         space="lanes", name="lanes", storage=folder, search="random", trials=10 * num_lanes, reuse=False
     )

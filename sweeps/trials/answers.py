@@ -11,6 +11,12 @@ from sweeps.trials.table import LaneRow, TrialRow, TrialTable
 
 IDLE_SECONDS = 60.0
 """Time limit of a request for a trial: the lane's other workers wait in a collective, which times out."""
+MOST_PROGRESS = 64.0
+"""Progress messages a second of all lanes together: each costs the channel a millisecond, nearly all of it Ray's own. A
+lane sends its next progress a second after the last one, once that is answered; with more lanes than this the answers
+wait. A stop is answered at once."""
+LONGEST_PROGRESS = 20.0
+"""Seconds for which the answer to a lane's progress waits at most: a lane that is silent for longer is looked at."""
 WAITING = object()
 """In place of an answer that is not known yet."""
 
@@ -40,7 +46,10 @@ def answer_trial(table: TrialTable, message: Message) -> Any:
     if message.kind == "wants_report":
         return next_report(row, message.facts["num_seen"])
     if message.kind == "progress":
-        return table.is_stopped or is_unwanted(row, message.attempt)
+        if table.is_stopped or is_unwanted(row, message.attempt):
+            return True
+        seconds = min(len(table.lanes) / MOST_PROGRESS - 1, LONGEST_PROGRESS)
+        return WAITING if time.monotonic() - row.seen < seconds else False
     if message.kind == "past_epochs":
         return verdict_on_past(table, row, message)
     return verdict_on(table, row, message.attempt, message.facts)

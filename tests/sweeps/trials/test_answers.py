@@ -3,6 +3,7 @@
 import pytest
 
 import sweeps.trials.answers
+from sweeps.trials.table import LaneRow
 from tests.local_table import Asked, LocalTable
 from tests.sweeps.trials.test_changes import leave, run_out_of_memory
 
@@ -55,6 +56,20 @@ def test_idle_lane_asks_again_in_time(local: LocalTable, monkeypatch: pytest.Mon
     monkeypatch.setattr(sweeps.trials.answers, "IDLE_SECONDS", -1.0)
     local.tell("nodes", max_lanes=2, alive=["n"])
     assert idle.answer == "wait"
+
+
+def test_progress_of_many_lanes_is_answered_later_but_a_stop_at_once(local: LocalTable) -> None:
+    local.assign()
+    assert local.ask("progress", "t", step=1).answer is False
+    local.table.lanes |= {f"lane{number}": LaneRow(host="here") for number in range(1000)}
+    held_back = local.ask("progress", "t", step=2)
+    assert not held_back.is_answered
+    local.table.rows["t"].seen -= 60
+    local.tell("nodes", max_lanes=1001, alive=["n"])
+    assert held_back.answer is False
+    held_back = local.ask("progress", "t", step=3)
+    local.tell("stop")
+    assert held_back.answer is True
 
 
 def open_on(local: LocalTable, lane: str, gpu: str) -> Asked:
