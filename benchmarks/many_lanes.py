@@ -39,13 +39,13 @@ from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.cluster.placement import on_node
 from sweeps.driver.dispatcher import Dispatcher
+from sweeps.driver.trials.messages import Message
+from sweeps.driver.trials.table import open_table
 from sweeps.lanes.channel import MAX_CALLS, Channel, channel_name
 from sweeps.lanes.reporter import PROGRESS_SECONDS
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import open_study
-from sweeps.trials.messages import Message
-from sweeps.trials.table import open_table
 
 EPOCHS, EPOCH_SECONDS = 3, 10.0
 LANES_PER_ACTOR = 250

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import ray
 
+from sweeps.driver.trials.answers import settle
+from sweeps.driver.trials.changes import apply
+from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.messages import Assignment, Message, MessageKind
+from sweeps.driver.trials.table import TrialTable, open_table
 from sweeps.options import SweepPlan
-from sweeps.trials.answers import settle
-from sweeps.trials.changes import apply
-from sweeps.trials.events import Event
-from sweeps.trials.messages import Assignment, Message, MessageKind
-from sweeps.trials.table import TrialTable, open_table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from mtlib.training.epoch_report import EpochReport, Point
 from results.records.epochs import write_epoch
 from results.records.trial_folder import TrialEnd, TrialStart, write_end, write_start
 from results.records.trials import UNFINISHED
-from sweeps.trials.trial import Trial
+from sweeps.driver.trials.trial import Trial
 
 STARTED = "2026-01-01T12:00:00.000+00:00"
 

@@ -44,7 +44,7 @@ ROOMS = (
     *("results.selection", "results.page", "results.inference.bundle"),
     "results.inference.distillation",
     *("results.table", "results.report", "results.selector", "results.predict", "results.distil"),
-    *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.trials", "sweeps.lanes", "sweeps.tracking"),
+    *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.driver.trials", "sweeps.lanes", "sweeps.tracking"),
     *("sweeps.search", "sweeps.plan"),
     *("sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.push", "sweeps.export", "sweeps.distil", "sweeps.run"),
     *("sweeps.status", "sweeps.__main__"),

@@ -29,9 +29,9 @@ from results.sweep import load_sweep
 from sweeps import status
 from sweeps.cli.progress import show_progress
 from sweeps.cli.summary import show_answer
+from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.table import open_table
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.trials.events import Event
-from sweeps.trials.table import open_table
 from tests.nasty_text import NASTY, NASTY_NAME, SHOWN, assert_shown, squeezed
 from tests.results.inference.trained_sweep import member_of, selection_of
 from tests.results.page.recorded_sweep import SPACE, sweep_info, with_records, write_recorded_sweep

@@ -12,6 +12,8 @@ from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
+from sweeps.driver.trials.events import Event, note
+from sweeps.driver.trials.trial import num_left_to_run
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep, discard_unstarted
@@ -19,13 +21,11 @@ from sweeps.plan.prepare import PreparedSweep, prepare
 from sweeps.plan.report import describe_disk_need, describe_total
 from sweeps.plan.space_changes import writing_to
 from sweeps.tracking.listener import Trackers
-from sweeps.trials.events import Event, note
-from sweeps.trials.trial import num_left_to_run
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.cli.summary import Ending
     from sweeps.driver.run_sweep import SweepOutcome
-    from sweeps.trials.table import TrialTable
+    from sweeps.driver.trials.table import TrialTable
 
 
 def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "Ending":
@@ -91,9 +91,9 @@ def finish_ended_sweep(plan: SweepPlan, known: KnownTrials, is_verbose: bool) ->
     """Finishes a resumed sweep with nothing left to run, and completes what a kill at its very end prevented."""
     from sweeps.cli.summary import show_answer
     from sweeps.driver.run_sweep import close_records, outcome_of
+    from sweeps.driver.trials.table import open_table
     from sweeps.search.searcher import SweepSearcher
     from sweeps.search.study import journal_path, open_study, save_journal
-    from sweeps.trials.table import open_table
 
     options, table = plan.options, open_table(plan, known.records, known.reports)
     with TemporaryDirectory(prefix="sweep-") as scratch:

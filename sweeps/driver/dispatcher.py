@@ -12,11 +12,11 @@ import ray
 from ray.actor import ActorHandle
 
 from sweeps.cluster.background_run import BackgroundRun
-from sweeps.trials.answers import settle
-from sweeps.trials.changes import apply
-from sweeps.trials.events import Event
-from sweeps.trials.messages import Message
-from sweeps.trials.table import TrialTable
+from sweeps.driver.trials.answers import settle
+from sweeps.driver.trials.changes import apply
+from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.messages import Message
+from sweeps.driver.trials.table import TrialTable
 
 TAKE_SECONDS = 0.5
 """The longest that a trial's progress waits for its answer, and so a stop until it is noticed."""

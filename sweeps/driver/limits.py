@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from sweeps.trials.table import TrialTable
+from sweeps.driver.trials.table import TrialTable
 
 
 @dataclass(frozen=True, kw_only=True)

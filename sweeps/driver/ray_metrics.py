@@ -12,7 +12,7 @@ from ray.util.metrics import Gauge
 from mtlib.tasks import Task, value_of
 from mtlib.training.epoch_report import STEPS, TOKENS
 from results.records.trials import STATUSES, best_trial
-from sweeps.trials.table import TrialRow, TrialTable
+from sweeps.driver.trials.table import TrialRow, TrialTable
 
 SET_SECONDS = 5.0
 """Between two settings of all values."""
@@ -67,11 +67,11 @@ class SweepMetrics:
             self._gauges[name].set(value, {"sweep": self._table.plan.options.name, **labels})
 
 
-Value = tuple[str, dict[str, str], float]
+MetricValue = tuple[str, dict[str, str], float]
 """Name of a metric, its labels but the sweep's, and its value."""
 
 
-def sweep_values(table: TrialTable) -> Iterator[Value]:
+def sweep_values(table: TrialTable) -> Iterator[MetricValue]:
     """Yields the metrics of the sweep as a whole."""
     counts, metric = table.counts, table.plan.space.metric
     best = best_trial(list(table.records.values()), metric)
@@ -82,7 +82,7 @@ def sweep_values(table: TrialTable) -> Iterator[Value]:
         yield "sweep_best_score", {}, value_of(metric, best.best[metric], table.plan.tasks)
 
 
-def trial_values(running: Iterable[TrialRow], tasks: Mapping[str, Task]) -> Iterator[Value]:
+def trial_values(running: Iterable[TrialRow], tasks: Mapping[str, Task]) -> Iterator[MetricValue]:
     """Yields the metrics of the trials that run."""
     for row in running:
         labels, progress = labels_of(row), row.progress or {}

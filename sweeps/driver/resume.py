@@ -25,11 +25,11 @@ from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.driver.race_watch import decide
+from sweeps.driver.trials.trial import num_left_to_run
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.plan.create import first_look
 from sweeps.plan.prepare import PreparedSweep
 from sweeps.plan.provenance import describe_code
-from sweeps.trials.trial import num_left_to_run
 
 
 def resume_sweep(prepared: PreparedSweep, command: str) -> tuple[SweepPlan, KnownTrials]:

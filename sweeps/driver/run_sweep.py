@@ -38,6 +38,9 @@ from sweeps.driver.history import KnownTrials
 from sweeps.driver.limits import Limits
 from sweeps.driver.race_watch import RaceWatch
 from sweeps.driver.ray_metrics import SweepMetrics
+from sweeps.driver.trials.events import Event, note
+from sweeps.driver.trials.messages import Message
+from sweeps.driver.trials.table import TrialTable, open_table
 from sweeps.lanes.channel import MAX_CALLS, Channel, channel_name
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
 from sweeps.lanes.silent_workers import SilentWorkers
@@ -49,9 +52,6 @@ from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import journal_path, open_study, save_journal
 from sweeps.search.tune_run import SweepStopper, start_tune
-from sweeps.trials.events import Event, note
-from sweeps.trials.messages import Message
-from sweeps.trials.table import TrialTable, open_table
 
 OnEvent = Callable[[Event, TrialTable], None]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweeps.trials.messages import Message
+from sweeps.driver.trials.messages import Message
 
 MAX_CALLS = 100_000
 """Calls that may wait at the same time: each lane has one or two, each trial in Tune one."""

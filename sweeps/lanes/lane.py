@@ -14,7 +14,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
 from mtlib.runtime.errors import first_line
 from sweeps.cluster.background_run import BackgroundRun
-from sweeps.trials.messages import UNEXPLAINED, Message
+from sweeps.driver.trials.messages import UNEXPLAINED, Message
 
 if TYPE_CHECKING:
     from sweeps.lanes.worker import LaneSetup

@@ -10,13 +10,13 @@ from ray.actor import ActorHandle
 
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import alive_nodes, describe_cluster, describe_lane, fits_cluster, num_lanes
+from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.messages import Message
+from sweeps.driver.trials.table import TrialTable
 from sweeps.lanes.lane import open_lane
 from sweeps.lanes.stored_inputs import StoredInputs
 from sweeps.lanes.worker import LaneSetup
 from sweeps.options import SweepPlan
-from sweeps.trials.events import Event
-from sweeps.trials.messages import Message
-from sweeps.trials.table import TrialTable
 
 SLOW_SECONDS = 60.0
 """A lane without workers for so long is named, and again after as long."""

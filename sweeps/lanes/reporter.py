@@ -22,9 +22,9 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, write_epoch
 from results.records.trial_folder import scores_in
+from sweeps.driver.trials.messages import Assignment, ErrorCause, Message, MessageKind, TrialStatus, Verdict
 from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.trial_log import TrialLog
-from sweeps.trials.messages import Assignment, ErrorCause, Message, MessageKind, TrialStatus, Verdict
 
 PROGRESS_SECONDS = 1.0
 """Least time between two progress messages, and so the longest time until a stop is noticed."""

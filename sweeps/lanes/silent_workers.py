@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import ray
 
 from sweeps.cluster.placement import on_node
-from sweeps.trials.messages import Message
-from sweeps.trials.table import TrialTable
+from sweeps.driver.trials.messages import Message
+from sweeps.driver.trials.table import TrialTable
 
 SILENT_SECONDS = 30.0
 """After so long without a word from a trial's lane its workers are inspected; an evaluation may take as long."""

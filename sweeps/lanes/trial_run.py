@@ -24,13 +24,13 @@ from mtlib.stages.plan import num_epochs
 from mtlib.train import train
 from mtlib.training.step import Interrupted
 from results.records.trial_folder import TrialEnd, TrialStart, read_start, write_end, write_start
+from sweeps.driver.trials.messages import Assignment, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.reporter import Reporter
 from sweeps.reuse.finished_trials import TrialFolder, register_finished
 from sweeps.reuse.stage_store import has_stage
 from sweeps.reuse.starting_point import prepare_starting_point, store_cut, truncate_trial
-from sweeps.trials.messages import Assignment, TrialStatus
 
 
 @dataclass(kw_only=True)

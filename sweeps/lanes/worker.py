@@ -33,6 +33,7 @@ from mtlib.training.micro_batches import (
 )
 from results.records.trial_folder import TrialEnd, delete_end, read_end, read_start, write_end, write_start
 from sweeps.cluster.shared_storage import RULE, find_storage_fault
+from sweeps.driver.trials.messages import Assignment, ErrorCause, Message, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.peak_memory import limit_memory, release_memory, reset_peak_memory
 from sweeps.lanes.reporter import Reporter
@@ -40,7 +41,6 @@ from sweeps.lanes.stored_inputs import InputsReader, StoredInputs
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
-from sweeps.trials.messages import Assignment, ErrorCause, Message, TrialStatus
 
 Made = TypeVar("Made")
 

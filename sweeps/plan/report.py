@@ -29,11 +29,11 @@ from search_spaces.space import SearchSpace, describe_space, encoder_names, grid
 from search_spaces.space_file import is_path
 from search_spaces.vary import typed, typed_value
 from sweeps.cluster.gpu_shares import workers_on_gpus
+from sweeps.driver.trials.stage_order import find_cuts
 from sweeps.options import SweepOptions
 from sweeps.plan.disk import disk_need, expected_best, measure_model, most_best
 from sweeps.plan.inputs import SweepInputs, planned_configs
 from sweeps.search.base_point import base_point
-from sweeps.trials.stage_order import find_cuts
 
 T = TypeVar("T")
 

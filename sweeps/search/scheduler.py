@@ -6,7 +6,7 @@ from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
-from sweeps.trials.table import TrialTable
+from sweeps.driver.trials.table import TrialTable
 
 FIRST_RUNG = 1
 """Epochs with an overall score after which trials are compared for the first time."""

@@ -7,7 +7,7 @@ start before the first training has ended where a lane would be idle; one that h
 if the first fails. With `--replicate-best` the best configurations get further replicates once all have ended; Optuna
 receives none of these, so that its values stay comparable.
 
-The trials are in the table (`sweeps.trials.table`); here is only what Optuna's interface needs. When a sweep is
+The trials are in the table (`sweeps.driver.trials.table`); here is only what Optuna's interface needs. When a sweep is
 stopped, configurations that have not ended stay running in the study, where dashboards show them. A resumed sweep has a
 new study, to which the configurations on record are added.
 """
@@ -21,12 +21,12 @@ from ray.tune.search import Searcher
 
 from results.records.replicated_best import mean_score
 from results.records.trials import UNFINISHED, TrialRecord
+from sweeps.driver.trials.messages import Message
+from sweeps.driver.trials.stage_order import NOTHING_SHARED, StageKeys, choose_startable, done_ends, find_stage_keys
+from sweeps.driver.trials.table import TrialRow, TrialTable
+from sweeps.driver.trials.trial import KnownConfiguration, Trial, known_configurations, left_to_run, trial_id_of
 from sweeps.search.base_point import base_point
 from sweeps.search.study import add_ended, ask_known, ask_new
-from sweeps.trials.messages import Message
-from sweeps.trials.stage_order import NOTHING_SHARED, StageKeys, choose_startable, done_ends, find_stage_keys
-from sweeps.trials.table import TrialRow, TrialTable
-from sweeps.trials.trial import KnownConfiguration, Trial, known_configurations, left_to_run, trial_id_of
 
 Pair = tuple[int, int]
 """Number and replicate of a trial."""
@@ -96,7 +96,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
                 if one.number in self._open and not self._common_left(one):
                     state, value = self._end_of(one)
                     self._study.tell(self._open.pop(one.number), value, state)
-            self._tell_table(Message(kind="told", facts={"tune_id": trial_id}))
+            self._tell_table(Message(kind="recorded", facts={"tune_id": trial_id}))
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's pickle of its own settings, which is never read."""
@@ -208,8 +208,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def _report(self, row: TrialRow, epoch: int, best: float) -> None:
         """Reports an intermediate value of a configuration's first trial, once per epoch: a process that Tune has
         restarted repeats its reports."""
-        if row.record.replicate == 0 and epoch > row.num_told and row.record.number in self._open:
-            row.num_told = epoch
+        if row.record.replicate == 0 and epoch > row.num_recorded and row.record.number in self._open:
+            row.num_recorded = epoch
             self._open[row.record.number].report(best, epoch)
 
     def _add_ended(self, one: KnownConfiguration) -> None:

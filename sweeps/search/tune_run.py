@@ -12,9 +12,9 @@ from ray.tune.schedulers import TrialScheduler
 
 from results.records.trial_folder import TrialEnd, write_end
 from sweeps.cluster.background_run import BackgroundRun
+from sweeps.driver.trials.messages import Message
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.tune_trial import TuneTrial
-from sweeps.trials.messages import Message
 
 MAX_DEATHS = 20
 """Deaths of one trial's process in Tune, which holds nothing, after which Ray itself must be broken."""

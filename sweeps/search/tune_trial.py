@@ -10,8 +10,8 @@ from typing import Any
 import ray
 from ray import tune
 
+from sweeps.driver.trials.messages import Message
 from sweeps.lanes.channel import channel_name
-from sweeps.trials.messages import Message
 
 HEAD_NODE = {"CPU": 0, "node:__internal_head__": 0.001}
 """Resources of the process: a negligible share of the head node's marker, as Tune rejects an empty request."""

@@ -15,8 +15,8 @@ from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.tasks import Task, value_of
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep, sweep_encoders
+from sweeps.driver.trials.events import Event
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep, curve_values
-from sweeps.trials.events import Event
 
 SHORT_SECONDS = 3.0
 """The end of a sweep says that it waits for a tracker after so long."""

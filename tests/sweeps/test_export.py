@@ -26,8 +26,8 @@ from results.records.epochs import write_epoch
 from results.records.predictions import read_predictions
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep
+from sweeps.driver.trials.trial import Trial, queued_record
 from sweeps.export import main
-from sweeps.trials.trial import Trial, queued_record
 from tests.hub_server import OWNER, TOKEN, run_python, serve_hub
 from tests.one_line_error import one_line_exit
 from tests.scripts import ROOT, run_process

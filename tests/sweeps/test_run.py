@@ -30,13 +30,13 @@ from search_spaces.space import grid_trials
 from sweeps.cluster.connection import free_port
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome, close_records
+from sweeps.driver.trials.table import open_table
+from sweeps.driver.trials.trial import make_trial
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepPlan
 from sweeps.plan.given_options import read_saved_options
 from sweeps.run import main
 from sweeps.search.study import JOURNAL_NAME
-from sweeps.trials.table import open_table
-from sweeps.trials.trial import make_trial
 from tests.hub_server import Hub, serve_hub
 from tests.one_line_error import one_line_exit
 from tests.prepared import prepare_rows

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from mtlib.runtime.command_line import duration
 from sweeps.cli.progress import live_lines, show_progress, summary
-from sweeps.trials.events import Event
-from sweeps.trials.table import LaneRow, TrialTable, open_table
+from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.table import LaneRow, TrialTable, open_table
 from tests.local_table import LocalTable, report
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.trials.test_changes import NOON, begin
+from tests.sweeps.driver.trials.test_changes import NOON, begin
 
 Step = Callable[[LocalTable], None]
 """Something that happens in a sweep."""

@@ -16,11 +16,11 @@ from sweeps.cli.summary import Ending
 from sweeps.cli.whole_sweep import run_or_resume
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
+from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.table import open_table
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
-from sweeps.trials.events import Event
-from sweeps.trials.table import open_table
 from tests.driver_files import write_driver
 
 

@@ -14,9 +14,9 @@ from mtlib.runtime.storage import local_path
 from mtlib.tasks import TASKS
 from results.records.trials import write_sweep
 from sweeps.driver.history import KnownTrials, read_known
+from sweeps.driver.trials.trial import Trial, make_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
-from sweeps.trials.trial import Trial, make_trial
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
 

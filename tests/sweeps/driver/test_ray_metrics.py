@@ -9,7 +9,7 @@ from sweeps.driver.ray_metrics import GAUGES, SweepMetrics
 from sweeps.options import SweepPlan
 from tests.local_table import LocalTable
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.trials.test_changes import begin
+from tests.sweeps.driver.trials.test_changes import begin
 
 Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
 NAME, LANE = "0000-r0", "sweep-lane0"

@@ -18,11 +18,11 @@ from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import describe_progress, relocate, resume_sweep
+from sweeps.driver.trials.trial import known_configurations, make_trial, num_left_to_run, queued_record
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
 from sweeps.plan.given_options import read_saved_options
 from sweeps.plan.inputs import SweepInputs
-from sweeps.trials.trial import known_configurations, make_trial, num_left_to_run, queued_record
 from tests.prepared import prepared_with
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS, MakePlan

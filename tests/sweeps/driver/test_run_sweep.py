@@ -47,18 +47,18 @@ from sweeps.driver.run_sweep import (
     run_on_ray,
     run_plan,
 )
+from sweeps.driver.trials.changes import MAX_UNEXPLAINED
+from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.table import TrialTable, open_table
+from sweeps.driver.trials.trial import make_trial
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
-from sweeps.trials.changes import MAX_UNEXPLAINED
-from sweeps.trials.events import Event
-from sweeps.trials.table import TrialTable, open_table
-from sweeps.trials.trial import make_trial
 from tests.driver_files import write_driver
 from tests.local_table import LocalTable
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.trials.test_changes import begin
+from tests.sweeps.driver.trials.test_changes import begin
 from tests.training_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray

@@ -12,13 +12,13 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import write_epoch
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
+from sweeps.driver.trials.messages import Assignment, TrialStatus
+from sweeps.driver.trials.stage_order import choose_startable, find_stage_keys
+from sweeps.driver.trials.trial import Trial
 from sweeps.lanes.trial_log import TrialLog
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
-from sweeps.trials.messages import Assignment, TrialStatus
-from sweeps.trials.stage_order import choose_startable, find_stage_keys
-from sweeps.trials.trial import Trial
 from tests.training_inputs import load_from_files
 
 CPU = torch.device("cpu")

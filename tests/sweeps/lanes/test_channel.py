@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from sweeps.driver.trials.messages import Message
 from sweeps.lanes.channel import Channel
-from sweeps.trials.messages import Message
 
 
 def run(test: Callable[[Channel], Coroutine[Any, Any, None]]) -> None:

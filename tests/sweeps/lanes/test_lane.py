@@ -6,8 +6,8 @@ import sys
 from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 
 from mtlib.runtime.program_names import PROJECT_FOLDER
+from sweeps.driver.trials.messages import UNEXPLAINED
 from sweeps.lanes.lane import describe_worker_errors
-from sweeps.trials.messages import UNEXPLAINED
 
 
 def test_death_is_described_by_the_workers_own_error_if_there_is_one() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import sweeps.lanes.lanes as lanes_module
+from sweeps.driver.trials.events import Event
 from sweeps.lanes.lanes import (
     MAX_FAILURES,
     Lanes,
@@ -18,7 +19,6 @@ from sweeps.lanes.lanes import (
     scale,
     why_none_opens,
 )
-from sweeps.trials.events import Event
 from tests.local_table import LocalTable
 from tests.sweeps.conftest import MakePlan
 

@@ -18,9 +18,9 @@ from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, Point, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, trial_epochs
+from sweeps.driver.trials.messages import Message
 from sweeps.lanes import reporter as reporter_module
 from sweeps.lanes.reporter import Reporter
-from sweeps.trials.messages import Message
 from tests.local_table import Asked, LocalChannel, LocalTable, call_at_once
 from tests.results.conftest import build_report
 

@@ -33,15 +33,15 @@ from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
 from sweeps.driver.dispatcher import Dispatcher
+from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.messages import Assignment, Message
+from sweeps.driver.trials.table import open_table
+from sweeps.driver.trials.trial import Trial
 from sweeps.lanes.channel import Channel
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
 from sweeps.lanes.worker import LaneSetup, cause_of, run_lane, smallest, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
-from sweeps.trials.events import Event
-from sweeps.trials.messages import Assignment, Message
-from sweeps.trials.table import open_table
-from sweeps.trials.trial import Trial
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
 from tests.training_inputs import FileReader, cached_encoder, read_inputs_of

@@ -11,8 +11,8 @@ from mtlib.checkpoints.best_weights import BEST_FILE, keep_best, read_best, read
 from mtlib.checkpoints.state import State, StateFolder, save_state
 from mtlib.runtime.storage import delete_file, is_file, join_location, list_files, write_bytes
 from results.records.trials import TrialRecord
+from sweeps.driver.trials.trial import Trial, queued_record
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
-from sweeps.trials.trial import Trial, queued_record
 from tests.config_cases import BASE
 
 NAMES = ("overall", "sst", "qqp")

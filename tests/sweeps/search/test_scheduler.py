@@ -9,9 +9,9 @@ import pytest
 from ray.tune.schedulers import TrialScheduler
 
 from search_spaces.space import grid_trials
+from sweeps.driver.trials.table import open_table
+from sweeps.driver.trials.trial import make_trial, queued_record
 from sweeps.search.scheduler import HalvingScheduler, make_scheduler
-from sweeps.trials.table import open_table
-from sweeps.trials.trial import make_trial, queued_record
 from tests.sweeps.conftest import MakePlan
 
 

@@ -15,13 +15,13 @@ from ray.tune.search import Searcher
 from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
+from sweeps.driver.trials.changes import apply
+from sweeps.driver.trials.messages import Message
+from sweeps.driver.trials.table import open_table
+from sweeps.driver.trials.trial import Trial, queued_record
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import JOURNAL_NAME, open_study
-from sweeps.trials.changes import apply
-from sweeps.trials.messages import Message
-from sweeps.trials.table import open_table
-from sweeps.trials.trial import Trial, queued_record
 from tests.sweeps.conftest import MakePlan
 
 History = Mapping[str, Sequence[tuple[int, float]]]

@@ -11,10 +11,10 @@ from ray.tune.search import Searcher
 
 from results.records.trials import COMPLETED, TrialRecord
 from search_spaces.domain import Float
+from sweeps.driver.trials.messages import Message
+from sweeps.driver.trials.trial import Trial, make_trial
 from sweeps.options import SweepPlan
 from sweeps.search.study import NUMBER_ATTRIBUTE
-from sweeps.trials.messages import Message
-from sweeps.trials.trial import Trial, make_trial
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.search.test_searcher import Run, record_of

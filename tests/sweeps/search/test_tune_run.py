@@ -7,15 +7,15 @@ import pytest
 
 from mtlib.runtime.storage import open_folder
 from results.records.trial_folder import TrialEnd, read_end
+from sweeps.driver.trials.messages import Message
 from sweeps.search.tune_run import SweepStopper, VerdictCallback
-from sweeps.trials.messages import Message
 from tests.local_table import LocalTable
 
 TRIAL = SimpleNamespace(config={"trial": {"trial_id": "0003-r0"}})
 
 
 @pytest.mark.parametrize("is_stopped", [True, False])
-def test_verdict_is_told_with_its_epoch_once_a_pruned_end_is_on_record(tmp_path: Path, is_stopped: bool) -> None:
+def test_verdict_is_passed_on_with_its_epoch_once_a_pruned_end_is_on_record(tmp_path: Path, is_stopped: bool) -> None:
     root, told = open_folder(tmp_path), list[tuple[Message, TrialEnd | None]]()
     callback = VerdictCallback(lambda message: told.append((message, read_end(root, "0003-r0"))), root)
     result = {"epoch": 1, "trained_epochs": 3, "done": is_stopped, "status": ""}

@@ -9,13 +9,13 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from results.records.trials import write_sweep
+from sweeps.driver.trials.trial import make_trial
 from sweeps.tracking import listener
 from sweeps.tracking.listener import Trackers, tracked_sweep, tracked_trial
-from sweeps.trials.trial import make_trial
 from tests.local_table import LocalTable
 from tests.recorded_trials import report_of, write_trial
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.trials.test_changes import begin
+from tests.sweeps.driver.trials.test_changes import begin
 
 
 @pytest.fixture

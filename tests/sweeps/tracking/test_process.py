@@ -11,10 +11,10 @@ import pytest
 from mtlib.runtime.storage import open_folder
 from results.records.files import write_json
 from results.records.trials import write_sweep
+from sweeps.driver.trials.trial import Trial, make_trial
 from sweeps.tracking import process
 from sweeps.tracking.process import TrackerProcess
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep
-from sweeps.trials.trial import Trial, make_trial
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.tracking.tracked import BEST, tracked_sweep, tracked_trial

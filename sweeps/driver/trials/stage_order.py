@@ -9,7 +9,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import find_row_sources
 from mtlib.stages.keys import Cut, Origin, list_cuts
 from mtlib.stages.plan import plan_stages
-from sweeps.trials.table import TrialRow
+from sweeps.driver.trials.table import TrialRow
 
 
 @dataclass(frozen=True, kw_only=True)

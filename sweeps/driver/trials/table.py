@@ -1,6 +1,6 @@
 """The table of a sweep's trials while it runs: the one place that knows which there are, where they are, and how far.
 
-It is in the driver and is changed by messages alone (`sweeps.trials.changes`). What lanes and Tune are answered, which
+It is in the driver and is changed by messages alone (`sweeps.driver.trials.changes`). What lanes and Tune are answered, which
 trial is tried next, what a scheduler and Optuna hear, the display, the metrics and the limits are functions of it.
 Ray Tune, Optuna and trackers have threads of their own: `lock` is held by whoever reads more than one thing or writes.
 """
@@ -16,9 +16,9 @@ from results.records.expected_trials import status_counts
 from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
+from sweeps.driver.trials.messages import ErrorCause, Message, TrialStatus
+from sweeps.driver.trials.trial import Trial, make_trial, num_left_to_run, queued_record
 from sweeps.options import SweepPlan
-from sweeps.trials.messages import ErrorCause, Message, TrialStatus
-from sweeps.trials.trial import Trial, make_trial, num_left_to_run, queued_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class TrialRow:
     """All epochs that were reported."""
     verdicts: dict[int, bool] = field(default_factory=dict)
     """By reported epoch whether the trial stops; missing until the scheduler has decided."""
-    num_told: int = 0
+    num_recorded: int = 0
     """The newest scored epoch that Optuna knows."""
 
     lane: str | None = None

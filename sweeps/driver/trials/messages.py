@@ -1,4 +1,4 @@
-"""What is told to the table of trials, and asked of it.
+"""The messages that change the table of trials, or ask it for something.
 
 Lanes, Ray Train's controllers, Tune and the driver tell messages; some of them wait for an answer. Tune's trials and
 the controllers load this file, so it imports nothing that takes time.
@@ -39,7 +39,7 @@ MessageKind = Literal[
     "in_tune",
     "wants_report",
     "verdict",
-    "told",
+    "recorded",
     "tune_failed",
     "lane_ended",
     "kill",
@@ -76,7 +76,7 @@ class Assignment:
     """A trial for a lane to train."""
 
     trial: Mapping[str, Any]
-    """As `sweeps.trials.trial.Trial` describes itself in plain data."""
+    """As `sweeps.driver.trials.trial.Trial` describes itself in plain data."""
     attempt: int
     """How often a lane has begun it; messages of an earlier attempt are void."""
     has_gpu_alone: bool = False

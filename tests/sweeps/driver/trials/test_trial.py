@@ -11,8 +11,7 @@ from results.records.expected_trials import expected_trials
 from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
-from sweeps.options import SweepPlan
-from sweeps.trials.trial import (
+from sweeps.driver.trials.trial import (
     KnownConfiguration,
     known_configurations,
     left_to_run,
@@ -20,6 +19,7 @@ from sweeps.trials.trial import (
     num_left_to_run,
     queued_record,
 )
+from sweeps.options import SweepPlan
 from tests.sweeps.conftest import MakePlan, with_options
 
 PARAMS = {"smart.weight": 0.3}

@@ -2,10 +2,10 @@
 
 import pytest
 
-import sweeps.trials.answers
-from sweeps.trials.table import LaneRow
+import sweeps.driver.trials.answers
+from sweeps.driver.trials.table import LaneRow
 from tests.local_table import Asked, LocalTable
-from tests.sweeps.trials.test_changes import leave, run_out_of_memory
+from tests.sweeps.driver.trials.test_changes import leave, run_out_of_memory
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_idle_lanes_beyond_the_work_close_but_not_while_a_trial_waits(local: Loc
 def test_idle_lane_asks_again_in_time(local: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
     idle = local.want("a")
     assert not idle.is_answered
-    monkeypatch.setattr(sweeps.trials.answers, "IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(sweeps.driver.trials.answers, "IDLE_SECONDS", -1.0)
     local.tell("nodes", max_lanes=2, alive=["n"])
     assert idle.answer == "wait"
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sweeps.trials.events import Event, note
-from sweeps.trials.messages import UNEXPLAINED, Message, MessageKind, TrialStatus
-from sweeps.trials.table import LaneRow, ScoredEpoch, TrialRow, TrialTable
+from sweeps.driver.trials.events import Event, note
+from sweeps.driver.trials.messages import UNEXPLAINED, Message, MessageKind, TrialStatus
+from sweeps.driver.trials.table import LaneRow, ScoredEpoch, TrialRow, TrialTable
 
 MAX_ERRORS, MAX_UNEXPLAINED = 2, 3
 """A trial fails after its workers have ended so often from one state on, on nodes that live on: by an error of their
@@ -160,7 +160,7 @@ def on_epoch(table: TrialTable, message: Message) -> Iterator[Event]:
     row, report = hear(table, message), message.facts
     if is_unwanted(row, message.attempt):
         return
-    count_steps(table, row, report["step"])
+    count_trained(table, row, report["step"])
     is_new = report["epoch"] not in row.reported
     record_epoch(table, row, report)
     row.points = [point for point in report["points"] if point["split"] == "train"]
@@ -200,12 +200,12 @@ def on_progress(table: TrialTable, message: Message) -> Iterator[Event]:
     row = hear(table, message)
     if is_unwanted(row, message.attempt):
         return
-    count_steps(table, row, message.facts["step"])
+    count_trained(table, row, message.facts["step"])
     row.progress = {**(row.progress or {}), **message.facts}
     yield event_of(row, message)
 
 
-def count_steps(table: TrialTable, row: TrialRow, step: int) -> None:
+def count_trained(table: TrialTable, row: TrialRow, step: int) -> None:
     """Counts the steps that were trained since the trial was last heard of; progress begins at its first step."""
     table.trained_steps += max(0, step - (step - 1 if row.step is None else row.step))
     row.step = step
@@ -294,7 +294,7 @@ def on_verdict(table: TrialTable, message: Message) -> Iterator[Event]:
     yield from ()
 
 
-def on_told(table: TrialTable, message: Message) -> Iterator[Event]:
+def on_recorded(table: TrialTable, message: Message) -> Iterator[Event]:
     """Optuna has been told of a trial's end."""
     table.in_tune.pop(message.facts["tune_id"])
     yield from ()
@@ -356,7 +356,7 @@ CHANGES: Mapping[MessageKind, Callable[[TrialTable, Message], Iterator[Event]]] 
     "in_tune": on_in_tune,
     "wants_report": lambda _table, _message: iter(()),
     "verdict": on_verdict,
-    "told": on_told,
+    "recorded": on_recorded,
     "tune_failed": on_tune_failed,
     "kill": on_kill,
     "nodes": on_nodes,

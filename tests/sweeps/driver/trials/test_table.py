@@ -4,10 +4,10 @@ import pytest
 
 from results.records.race import RaceRecord, RoundDecision
 from sweeps.driver.run_sweep import close_table
-from sweeps.trials.table import open_table
+from sweeps.driver.trials.table import open_table
 from tests.local_table import LocalTable
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.trials.test_changes import begin
+from tests.sweeps.driver.trials.test_changes import begin
 
 
 def end(local: LocalTable, how: str, name: str, score: float | None = None) -> None:

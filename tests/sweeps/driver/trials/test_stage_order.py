@@ -11,7 +11,7 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from sweeps.trials.stage_order import StageKeys, choose_startable, done_ends, find_stage_keys
+from sweeps.driver.trials.stage_order import StageKeys, choose_startable, done_ends, find_stage_keys
 from tests.training_inputs import load_from_files
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sweeps.trials.messages import Assignment, ErrorCause
-from sweeps.trials.table import open_table
+from sweeps.driver.trials.messages import Assignment, ErrorCause
+from sweeps.driver.trials.table import open_table
 from tests.local_table import LocalTable, report
 from tests.sweeps.conftest import MakePlan
 
@@ -46,7 +46,7 @@ def test_repeated_report_gets_the_first_verdict_and_is_passed_on_once(local: Loc
     assert len(local.events("report")) == 1
 
 
-def test_restarted_process_of_tune_is_told_all_reports_again_and_the_end_last(local: LocalTable) -> None:
+def test_restarted_process_of_tune_gets_all_reports_again_and_the_end_last(local: LocalTable) -> None:
     local.assign()
     local.decide(1, False)
     local.report(1)
