@@ -12,7 +12,8 @@ from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
-from sweeps.driver.trials.events import Event, note
+from sweeps.driver.trials.changes import note
+from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.trial import num_left_to_run
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan

@@ -38,7 +38,8 @@ from sweeps.driver.history import KnownTrials
 from sweeps.driver.limits import Limits
 from sweeps.driver.race_watch import RaceWatch
 from sweeps.driver.ray_metrics import SweepMetrics
-from sweeps.driver.trials.events import Event, note
+from sweeps.driver.trials.changes import note
+from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Message
 from sweeps.driver.trials.table import TrialTable, open_table
 from sweeps.lanes.channel import MAX_CALLS, Channel, channel_name

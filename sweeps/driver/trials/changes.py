@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sweeps.driver.trials.events import Event, note
+from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import UNEXPLAINED, Message, MessageKind, TrialStatus
 from sweeps.driver.trials.table import LaneRow, ScoredEpoch, TrialRow, TrialTable
 
@@ -25,6 +25,11 @@ def apply(table: TrialTable, message: Message) -> list[Event]:
         if message.number is not None:
             table.waiting[message.number] = message
         return list(CHANGES[message.kind](table, message))
+
+
+def note(text: str) -> Event:
+    """Returns the event of a line for the user."""
+    return Event(kind="note", facts={"text": text})
 
 
 # Lanes and their controllers

@@ -42,8 +42,3 @@ class Event:
     facts: Mapping[str, Any] = field(default_factory=dict)
     time: float = field(default_factory=time.time)
     """Seconds since 1970."""
-
-
-def note(text: str) -> Event:
-    """Returns the event of a line for the user."""
-    return Event(kind="note", facts={"text": text})
