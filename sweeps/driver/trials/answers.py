@@ -11,7 +11,7 @@ from sweeps.driver.trials.table import LaneRow, TrialRow, TrialTable
 
 IDLE_SECONDS = 60.0
 """Time limit of a request for a trial: the lane's other workers wait in a collective, which times out."""
-MOST_PROGRESS = 64.0
+MOST_PROGRESS = 20.0
 """Progress messages a second of all lanes together: each costs the channel a millisecond, nearly all of it Ray's own. A
 lane sends its next progress a second after the last one, once that is answered; with more lanes than this the answers
 wait. A stop is answered at once."""
