@@ -32,7 +32,7 @@ from results.stats.trial_scores import best_overall_epochs
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
 
-RECORDED = "The recorded values alone, without ± and marks, as nothing was computed:"
+RECORDED_ALONE = "Recorded scores alone, without errors, marks and intervals, as no metric was computed:"
 
 
 def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
@@ -51,19 +51,17 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     ended = f" ({describe_ended(sweep.info, sweep.records)})" if is_left else ""
     width = output_width()
     show_lines([f"Trials in {sweep.path}: {counts}{ended}", *stop_lines(sweep)])
-    try:
-        ranked = sweep.ranked
-    except UntrustedCodeError as error:  # a metric must not be computed
-        show_lines(["", *recorded_values(sweep).to_string(index=False, na_rep="").split("\n"), ""])
-        show_lines(wrapped([f"{RECORDED} {error}."], width))
-        return
     show_lines(wrapped(["", *sweep.answer(difference), ""], width))
     findings = list[str]()
     try:
         findings += [finding.line for check in BELOW_RANKING for finding in check(sweep)]
     except UntrustedCodeError as error:  # penalties and settings of configurations
         findings.append(f"Not all was checked: {error}.")
-    show_lines(render_ranking(ranked, sweep.tasks, width, findings))
+    try:
+        show_lines(render_ranking(sweep.ranked, sweep.tasks, width, findings))
+    except UntrustedCodeError as error:  # a metric must not be computed
+        show_lines(recorded_values(sweep).to_string(index=False, na_rep="").split("\n"))
+        show_lines(wrapped(["", f"{RECORDED_ALONE} {error}."], width))
 
 
 def recorded_values(sweep: Sweep) -> pd.DataFrame:
@@ -106,7 +104,7 @@ def run_table(arguments: Sequence[str] | None) -> None:
         try:
             frame = sweep.effects(bases) if options.effects else sweep.ranking()
         except UntrustedCodeError as error:
-            show_note(f"{RECORDED} {error}.")
+            show_note(f"{RECORDED_ALONE} {error}.")
             frame = recorded_values(sweep)
         frame = frame.rename(columns=spreadsheet_safe).map(spreadsheet_safe) if options.spreadsheet_safe else frame
         write_data(frame.to_csv(index=False))

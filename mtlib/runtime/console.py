@@ -23,7 +23,7 @@ STEERING = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r")
 SPREADSHEET_SAFE = "put ' before text in CSV that a spreadsheet would take for a formula (begins with =, +, -, @)"
 """Help of the flag --spreadsheet-safe."""
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 SPACES_AND_WORD = re.compile(r" *[^ ]+(?:(?<=\d) %[^ ]*)?")
 """A word with the spaces before it; a number and its per cent sign are one."""
 
@@ -60,7 +60,7 @@ def spreadsheet_safe(cell: Any) -> Any:
 
     Source: OWASP, "CSV Injection".
     """
-    is_formula = isinstance(cell, str) and cell.startswith(FORMULA_BEGINNINGS) and not NUMBER.fullmatch(cell)
+    is_formula = isinstance(cell, str) and cell.startswith(FORMULA_BEGINNINGS) and not PLAIN_NUMBER.fullmatch(cell)
     return f"'{cell}" if is_formula else cell
 
 

@@ -50,7 +50,7 @@ class UntrustedCodeError(ValueError):
     """Code would have to be run that is neither the user's nor trusted."""
 
 
-REFUSALS: dict[MethodFile, str] = {}
+WHY_NOT_RUN: dict[MethodFile, str] = {}
 """Why a content that this process has read must not be run; "" where it may be. What is not here is refused."""
 TRUST: ContextVar[bool | None] = ContextVar("TRUST", default=False)
 """Whether code of records that are read now may be run whoever wrote them; None: not even the user's own."""
@@ -69,11 +69,11 @@ def trusting_methods(trust: bool | None = True) -> Iterator[None]:
 def permitted(name: str, source: str) -> MethodFile:
     """Returns a file whose content this process may run."""
     file = MethodFile(name=name, source=source)
-    REFUSALS[file] = ""
+    WHY_NOT_RUN[file] = ""
     return file
 
 
-def refusal_of(folder: Location, name: str) -> str:
+def why_not_run(folder: Location, name: str) -> str:
     """Returns why code in a file must not be run, in a line; "" if it may be: the user owns the file, or trusts it."""
     place, trust, owner = full_path(open_folder(folder), name), TRUST.get(), other_owner(folder, name)
     if trust is None:
@@ -101,9 +101,9 @@ def other_owner(folder: Location, name: str) -> str:
 def permit_stored(tree: Any, folder: Location, name: str) -> None:
     """Decides whether contents in a record that has been read, as plain data, may be run; what may be already, may."""
     if files := list(stored_files(tree)):
-        refusal = refusal_of(folder, name)
+        reason = why_not_run(folder, name)
         for file in files:
-            REFUSALS[file] = REFUSALS.get(file, refusal) and refusal
+            WHY_NOT_RUN[file] = WHY_NOT_RUN.get(file, reason) and reason
 
 
 def stored_files(tree: Any) -> Iterator[MethodFile]:
@@ -136,8 +136,8 @@ def run_method_file(file: MethodFile) -> types.ModuleType:
 
     It stays registered, as dataclasses look it up.
     """
-    if refusal := REFUSALS.get(file, f"code of {file.name} must be in a record of yours, got one of unknown origin"):
-        raise UntrustedCodeError(refusal)
+    if reason := WHY_NOT_RUN.get(file, f"code of {file.name} must be in a record of yours, got one of unknown origin"):
+        raise UntrustedCodeError(reason)
     digest = hashlib.sha256(f"{file.name}\0{file.source}".encode()).hexdigest()
     module = types.ModuleType(f"{MODULE_PREFIX}{digest[:16]}")
     module.__file__ = file.name

@@ -1,10 +1,21 @@
 """A user's file of methods, by its content."""
 
+import os
+import pickle
+import uuid
 from pathlib import Path
 
 import pytest
 
-from mtlib.runtime.method_file import MethodFile, line_of_method, read_method_file, run_method_file
+from mtlib.runtime.method_file import (
+    MethodFile,
+    line_of_method,
+    permit_stored,
+    permitted,
+    read_method_file,
+    run_method_file,
+    trusting_methods,
+)
 from tests.one_line_error import one_line_error
 
 SOURCE = '''\
@@ -20,7 +31,7 @@ def divide(number):
 
 
 def file_of(source: str) -> MethodFile:
-    return MethodFile(name="mine.py", source=source)
+    return permitted("mine.py", source)
 
 
 def test_content_is_read_and_run_once_in_a_process(tmp_path: Path) -> None:
@@ -51,3 +62,30 @@ def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     assert message == f"--methods must be a file that can be read, got '{missing}': No such file or directory"
     (tmp_path / "mine.py").write_bytes(b"# \xff\n")
     assert one_line_error(read_method_file, tmp_path / "mine.py").startswith(f"{tmp_path / 'mine.py'}: ")
+
+
+def test_content_of_unknown_origin_runs_only_where_a_driver_has_sent_it() -> None:
+    file = MethodFile(name="mine.py", source=f"ID = '{uuid.uuid4()}'")
+    assert one_line_error(run_method_file, file).endswith("got one of unknown origin")
+    assert run_method_file(pickle.loads(pickle.dumps(file))).ID in file.source
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize(
+    ("owner", "trust", "refusal"),
+    [(0, False, ""), (0, None, "not run by this command"), (54321, False, "a file of user 54321"), (54321, True, "")],
+)
+def test_stored_content_runs_by_the_owner_of_its_record(
+    owner: int, trust: bool | None, refusal: str, tmp_path: Path
+) -> None:
+    content = {"name": "mine.py", "source": f"ID = '{uuid.uuid4()}'"}
+    (tmp_path / "record.json").touch()
+    os.chown(tmp_path / "record.json", owner, owner)
+    with trusting_methods(trust):
+        permit_stored({"base": {"methods": [content]}}, tmp_path, "record.json")
+    if refusal:
+        assert refusal in one_line_error(run_method_file, MethodFile(**content))
+        with trusting_methods():  # later, by a command that is trusted
+            permit_stored([content], tmp_path, "record.json")
+    permit_stored([content], tmp_path, "record.json")  # what may be run may be run again
+    assert run_method_file(MethodFile(**content)).ID
