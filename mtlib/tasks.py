@@ -14,7 +14,7 @@ from mtlib.kinds import KINDS, Kind, TaskKind
 from mtlib.metrics.metric import Metric
 from mtlib.metrics.table import METRICS, check_metric, metric_of_class
 from mtlib.runtime.errors import require
-from mtlib.runtime.method_file import MethodFile, run_method_file
+from mtlib.runtime.method_file import MethodFile, UntrustedCodeError, run_method_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,8 @@ class Task:
     `pearson` for a regression."""
     metric_file: MethodFile | None = None
     """A user's file whose `METRICS` has the metric; None if it is built in."""
+    lower_is_better: bool = False
+    """As the metric says: so records can be read where `metric_file` must not be run."""
     weight: float = 1.0
     """Weight in the overall score, above 0."""
     scored_train_rows: int = 0
@@ -100,6 +102,7 @@ class Task:
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", self.metric or self.kind_entry.default_metric)
         check_metric(self.metric, self.kind, self.metrics)
+        object.__setattr__(self, "lower_is_better", self.metric_entry.lower_is_better)
         require(self.weight > 0, f"the weight of task {self.name} must be above 0", self.weight)
 
     @property
@@ -115,9 +118,23 @@ class Task:
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """The built-in metrics, those that `metric_file` defines, and the task's own if it is of one class."""
-        own = {} if self.metric_file is None else run_method_file(self.metric_file).METRICS
+        own = {} if self.metric_file is None else self.own_metrics(self.metric_file)
         of_class = {} if self.is_regression else metric_of_class(self.metric, self.class_names)
         return {**METRICS, **of_class, **own}
+
+    def own_metrics(self, file: MethodFile) -> Mapping[str, Metric]:
+        """Returns the metrics of a user's file; where it must not be run the task's alone, which cannot be computed."""
+        try:
+            return dict(run_method_file(file).METRICS)
+        except UntrustedCodeError:
+            recorded = Metric(
+                title=self.metric,
+                kinds=(self.kind,),
+                reads="output",
+                function=lambda *_values, **_weights: run_method_file(file),  # raises the error again
+                lower_is_better=self.lower_is_better,
+            )
+            return {self.metric: recorded}
 
     @property
     def metric_entry(self) -> Metric:

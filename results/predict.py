@@ -17,7 +17,7 @@ from typing import IO, get_args
 from mtlib.data.file_readers import Format, MissingColumnError
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
-from mtlib.runtime.console import show_note, write_data
+from mtlib.runtime.console import SPREADSHEET_SAFE, show_note, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import expanded_path, is_uri, open_folder, split_location, write_bytes
@@ -43,7 +43,7 @@ from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 STANDARD_OUTPUT = "-"
 EXAMPLE_SWEEP = "~/multitask-sweeps/NAME"
-NOT_FOR_BUNDLES = ("--input", "--output", "--format", "--columns", "--device")
+NOT_FOR_BUNDLES = ("--input", "--output", "--format", "--columns", "--device", "--spreadsheet-safe")
 """Flags that must not be given with `--bundle`."""
 NO_PIPE = "inputs must be files where --output is a folder"
 
@@ -114,7 +114,7 @@ several inputs, and where it ends in /, --output is a folder, which gets a CSV f
 
 exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
-    parser = new_parser(predict, usage, description, examples)
+    parser = new_parser(predict, usage, description, examples, runs_methods=True)
     add = parser.add_argument
     place = f"name or folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
     add("selection", nargs="?", metavar="SELECTION", help=place)
@@ -130,6 +130,7 @@ exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupte
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
     add("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trials' own)")
     add("--bundle", metavar="DIR", help="write a new folder that predicts without the sweep")
+    add("--spreadsheet-safe", action="store_true", help=SPREADSHEET_SAFE)
     add("--overwrite", action="store_true", help="replace what is there; never what is read")
     return parser
 
@@ -188,6 +189,9 @@ def predicted_file(options: argparse.Namespace, task: Task, place: str, output: 
         path = expanded_path(output)
         require(path.is_file() or not path.exists(), "--output must be a file", f"{output}, which is none")
         check_output("--output", output, map(input_file, options.input), overwrite=options.overwrite)
+    if options.spreadsheet_safe:
+        require(output_form == "csv", "--spreadsheet-safe must come with an --output of CSV", output)
+        output_form = "safe_csv"
     return PredictedFile(place=place, form=form, columns=columns, output=output, output_form=output_form)
 
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from mtlib.config.methods import methods_of_tree
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
@@ -30,6 +31,7 @@ def run_report(arguments: Sequence[str] | None) -> None:
     home = options.output or options.sweep
     images = Path(home) / IMAGES_FOLDER
     sweep = load_sweep(options.sweep)
+    methods_of_tree(sweep.info.get("base") or {})  # refused at once, not in parts of the page
     inputs_read = [options.sweep, options.data, (sweep.info.get("data") or {}).get("folder")]
     is_own = home == options.sweep  # what was there is an earlier page of this sweep
     for output in (join_location(home, PAGE_FILE), *([images] if options.images else [])):
@@ -75,7 +77,7 @@ in a notebook, the same figures:
   from results.table import load_sweep
   load_sweep("~/multitask-sweeps/NAME").plot.effects("smart.weight")
 """
-    parser = new_parser(report, usage, description, examples)
+    parser = new_parser(report, usage, description, examples, runs_methods=True)
     add = parser.add_argument
     add("sweep", metavar="SWEEP", nargs="?", help="name or folder of a sweep, or its URI")
     add("--output", metavar="DIR", help="folder of the page (default: SWEEP)")

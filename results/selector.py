@@ -59,7 +59,7 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     is_own = options.home == options.sweeps[0]
     check_output("--output", join_location(options.home, SELECTION_FILE), (), overwrite=options.overwrite or is_own)
     for flag in options.flags if options.score_hold_out else ():
-        is_allowed = flag in ("--score-hold-out", *FOR_MODELS)
+        is_allowed = flag in ("--score-hold-out", "--trust-methods", *FOR_MODELS)
         require(is_allowed, f"{flag} must not be given with --score-hold-out", "both")
     for flag in () if options.score_hold_out else FOR_MODELS:
         rule = f"{flag} must come with --score-hold-out, which loads models"
@@ -145,6 +145,7 @@ exit codes: {SUCCESS} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
         "SWEEP [SWEEP ...] [--task TASK] [--method METHOD] [more below]",
         "Chooses, per task, an ensemble of a sweep's trials by their dev scores, and estimates its score on new text.",
         examples,
+        runs_methods=True,
     )
     add = parser.add_argument
     add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or its URI")

@@ -15,6 +15,7 @@ import pyarrow as pa
 from mtlib.config.methods import methods_of_tree
 from mtlib.config.penalties import Penalty
 from mtlib.runtime.errors import reason_of, require, require_name
+from mtlib.runtime.method_file import trusting_methods
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.answers.answer import SweepAnswer, answer_question
@@ -301,17 +302,22 @@ class Sweep:
         return read_scores(self.records, self.curves, self.tasks, read)
 
 
-def load_sweep(path: Location) -> Sweep:
+def load_sweep(path: Location, *, trust_methods: bool = False) -> Sweep:
     """Reads a sweep, ended or still running; needs neither Ray nor torch.
+
+    Methods of its owner's own are run where something needs them: a metric for what is computed, such as the ranking.
 
     Args:
         path: its folder, its URI, or its name in the default storage.
+        trust_methods: whether they are run if `sweep.json` is not a file of this user, or in a bucket; otherwise what
+            needs them raises ValueError.
 
     Raises:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
     """
     path = find_sweep(path) if isinstance(path, str) else path
-    info = read_sweep(path)
+    with trusting_methods(trust_methods):
+        info = read_sweep(path)
     driver = read_driver(path)
     stopped, found = driver.stop_time if driver else None, read_with_warnings(path)
     curves = typed_frame(found.curves)

@@ -4,9 +4,21 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
+import pandas as pd
+
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
-from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped, write_data
+from mtlib.runtime.console import (
+    COMMAND_INDENT,
+    SPREADSHEET_SAFE,
+    output_width,
+    show_lines,
+    show_note,
+    spreadsheet_safe,
+    wrapped,
+    write_data,
+)
 from mtlib.runtime.errors import require
+from mtlib.runtime.method_file import UntrustedCodeError
 from mtlib.runtime.program_names import typed_command
 from results.answers.effects_table import render_effects
 from results.answers.next_commands import resume_command
@@ -15,9 +27,12 @@ from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
 from results.records.driver_file import clock_text
 from results.records.expected_trials import describe_ended, status_counts
-from results.records.trials import STOPPED_BY, UNFINISHED
+from results.records.trials import OVERALL, STOPPED_BY, UNFINISHED
+from results.stats.trial_scores import best_overall_epochs
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
+
+RECORDED_ALONE = "Recorded scores alone, without errors, marks and intervals, as no metric was computed:"
 
 
 def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
@@ -37,8 +52,27 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     width = output_width()
     show_lines([f"Trials in {sweep.path}: {counts}{ended}", *stop_lines(sweep)])
     show_lines(wrapped(["", *sweep.answer(difference), ""], width))
-    findings = [finding.line for check in BELOW_RANKING for finding in check(sweep)]
-    show_lines(render_ranking(sweep.ranked, sweep.tasks, width, findings))
+    findings = list[str]()
+    try:
+        findings += [finding.line for check in BELOW_RANKING for finding in check(sweep)]
+    except UntrustedCodeError as error:  # penalties and settings of configurations
+        findings.append(f"Not all was checked: {error}.")
+    try:
+        show_lines(render_ranking(sweep.ranked, sweep.tasks, width, findings))
+    except UntrustedCodeError as error:  # a metric must not be computed
+        show_lines(recorded_values(sweep).to_string(index=False, na_rep="").split("\n"))
+        show_lines(wrapped(["", f"{RECORDED_ALONE} {error}."], width))
+
+
+def recorded_values(sweep: Sweep) -> pd.DataFrame:
+    """Returns what each trial recorded on dev at the epoch of its highest overall score: nothing is computed."""
+    epochs, curves = best_overall_epochs(sweep.curves, sweep.records), sweep.curves[sweep.curves["split"] == "dev"]
+    metrics = {name: task.metric for name, task in sweep.tasks.items()} | {OVERALL: OVERALL}
+    is_shown = (curves["epoch"] == curves["trial"].map(epochs)) & (curves["metric"] == curves["task"].map(metrics))
+    values = curves[is_shown].pivot(index="trial", columns="task", values="value")
+    keys = dict.fromkeys(key for record in sweep.records for key in record.params)
+    frame = sweep.trials[["trial", "status", *keys]]
+    return frame.assign(epoch=frame["trial"].map(epochs).astype("Int64")).join(values, on="trial")
 
 
 def stop_lines(sweep: Sweep) -> list[str]:
@@ -62,11 +96,17 @@ def run_table(arguments: Sequence[str] | None) -> None:
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)
     require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
+    require(options.csv or not options.spreadsheet_safe, "--spreadsheet-safe must come with --csv", "none")
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
     sweep = load_sweep(options.sweep)
     if options.csv:
-        frame = sweep.effects(bases) if options.effects else sweep.ranking()
+        try:
+            frame = sweep.effects(bases) if options.effects else sweep.ranking()
+        except UntrustedCodeError as error:
+            show_note(f"{RECORDED_ALONE} {error}.")
+            frame = recorded_values(sweep)
+        frame = frame.rename(columns=spreadsheet_safe).map(spreadsheet_safe) if options.spreadsheet_safe else frame
         write_data(frame.to_csv(index=False))
     elif options.effects:
         print_effects(sweep, options.difference, bases)
@@ -99,7 +139,7 @@ in Python:
   sweep.trials, sweep.curves, sweep.predictions(task, "dev")     # pandas data frames
   sweep.ranking(), sweep.effects()                               # likewise
 """
-    parser = new_parser(table, usage, description, examples)
+    parser = new_parser(table, usage, description, examples, runs_methods=True)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or its URI")
     effects_help = "print the mean score at each searched value, and its difference from the base value"
     parser.add_argument("--effects", action="store_true", help=effects_help)
@@ -111,6 +151,7 @@ in Python:
     difference_help = "state how many replicates would find a true difference of X"
     parser.add_argument("--difference", type=number, metavar="X", help=difference_help)
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
+    parser.add_argument("--spreadsheet-safe", action="store_true", help=f"with --csv: {SPREADSHEET_SAFE}")
     return parser
 
 

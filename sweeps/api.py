@@ -13,7 +13,7 @@ import pandas as pd
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.method_file import read_method_file
+from mtlib.runtime.method_file import read_method_file, trusting_methods
 from mtlib.runtime.storage import expanded_path, local_path
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
@@ -133,6 +133,7 @@ def run_sweep(
     space: str | Path | SearchSpace | None = None,
     *,
     verbose: bool = False,
+    trust_methods: bool = False,
     **options: Any,
 ) -> FinishedSweep:
     """Runs a sweep to its end, or resumes one; the command does the same with the same options.
@@ -145,6 +146,7 @@ def run_sweep(
             sweep. None for `vary` alone, and with `resume`.
         verbose: whether to print what the command prints, and to select ensembles at the end as it does. Otherwise
             nothing is printed, and `FinishedSweep.select` selects.
+        trust_methods: whether Python that a resumed sweep holds is run also if it is not this user's, or in a bucket.
         options: as of the command, by their names with underscores: `data`, `encoder`, `workers`, `max_hours`, ...
             `set` is a mapping of values by dotted key, `vary` one of lists of values; text instead of a list is read as
             on the command line, e.g. `"1e-5..1e-4:log"`. A value is searched as it is given; arrays, ranges, and the
@@ -161,7 +163,9 @@ def run_sweep(
         require_name(name, [f.name for f in fields(SweepOptions) if f.name not in NOT_GIVEN], "option")
     given = {name: plain_option(name, value) for name, value in {"space": space, **options}.items()}
     given = {name: value for name, value in given.items() if value is not None}
-    ending = run_or_resume(read_options(given, ray_address()), python_call(given), is_verbose=verbose)
+    call = python_call({**given, **({"trust_methods": True} if trust_methods else {})})
+    with trusting_methods(trust_methods):
+        ending = run_or_resume(read_options(given, ray_address()), call, is_verbose=verbose)
     return FinishedSweep(
         folder=local_path(ending.folder) or ending.folder,
         exit_code=ending.exit_code,

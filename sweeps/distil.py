@@ -259,7 +259,7 @@ and the labels, and by the labels alone. The same command again goes on where it
 
 exit codes: {SUCCESS} done, {WRONG_USE} wrong use, {INTERRUPTED} interrupted, else that of {run}
 """
-    parser = new_parser(distil, usage, purpose, examples)
+    parser = new_parser(distil, usage, purpose, examples, runs_methods=True)
     add = parser.add_argument
     add("sweep", nargs="?", metavar="SWEEP", help="name or folder of a sweep whose ensembles have been selected")
     words = "texts without labels for a task, from which its ensemble teaches too; may be given several times"

@@ -107,6 +107,7 @@ exit codes: {SUCCESS} written, {WRONG_USE} wrong use
         f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--push-to-hub OWNER/NAME] [more below]",
         "Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
         examples,
+        runs_methods=True,
     )
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or its URI")
     parser.add_argument("trial", nargs="?", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")

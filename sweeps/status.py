@@ -9,6 +9,7 @@ from dataclasses import replace
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, duration, new_parser, parse_words, run_command
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, show_lines, table_lines
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.method_file import trusting_methods
 from mtlib.runtime.program_names import DEFAULT_STORAGE, typed_command
 from mtlib.runtime.storage import check_answer, exists
 from results.answers.ranking_table import broken_key
@@ -31,12 +32,13 @@ def run_status(arguments: Sequence[str] | None) -> None:
     options = parse_words(build_parser(), arguments)
     storage = read_storage(options.storage)
     check_answer(storage)
-    if options.sweep is None:
-        is_given = "--storage" in options.flags
-        require(exists(storage) or not is_given, "--storage must be a folder that exists", storage)
-        show_lines(overview(storage))
-    else:
-        show_lines(detail(find_sweep_folder(options.sweep, storage)))
+    with trusting_methods(None):
+        if options.sweep is None:
+            is_given = "--storage" in options.flags
+            require(exists(storage) or not is_given, "--storage must be a folder that exists", storage)
+            show_lines(overview(storage))
+        else:
+            show_lines(detail(find_sweep_folder(options.sweep, storage)))
 
 
 def build_parser() -> argparse.ArgumentParser:

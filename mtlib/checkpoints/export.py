@@ -25,6 +25,7 @@ from mtlib.model.adapters import adapter_settings, import_peft
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.method_file import UntrustedCodeError, permit_stored, trusting_methods
 from mtlib.runtime.storage import expanded_path
 from mtlib.runtime.threads import using_threads
 from mtlib.stages.active_weights import active_parts, active_weights, part_of_weight
@@ -129,19 +130,24 @@ def without_adapter_settings(config: TrialConfig) -> TrialConfig:
 
 
 @using_threads(1)  # a process that was forked while torch has further threads waits for them for ever
-def load_exported(folder: Path | str) -> ExportedModel:
+def load_exported(folder: Path | str, *, trust_methods: bool = False) -> ExportedModel:
     """Loads a whole model that `export_model` has written; it gives the trained model's logits exactly.
 
     Where it had an adapter, that is merged: logits are equal to rounding, and its configuration has no adapter.
 
+    Args:
+        folder: of the model.
+        trust_methods: whether methods of its maker's own, which are Python, are run if the file is not this user's.
+
     Raises:
-        ValueError: in one line: the folder holds no exported model, or one that is damaged.
+        ValueError: in one line: the folder holds no exported model, or one that is damaged; or its methods are not run.
     """
     folder = expanded_path(folder)
     for name in (EXPORTED_CONFIG_FILE, TASKS_FILE):
         found = f"{folder}, which {f'has no {name}' if folder.is_dir() else 'is no folder'}"
         require((folder / name).is_file(), "an exported model must be a folder that export_model wrote", found)
-    config = without_adapter_settings(read_config(folder / EXPORTED_CONFIG_FILE))
+    with trusting_methods(trust_methods):
+        config = without_adapter_settings(read_config(folder / EXPORTED_CONFIG_FILE))
     has_file = (folder / TOKENIZER_FILE).is_file()  # another version of `transformers` may build its class otherwise
     pretrained = load_encoder(str(folder), TOKENIZER_FILE if has_file else AUTO_TOKENIZER)
     encoder = {f"{ENCODER}{name}": tensor for name, tensor in pretrained.weights.items()}
@@ -196,7 +202,11 @@ def save_tokenizer(pretrained: PretrainedEncoder, folder: Path) -> None:
 
 def read_config(path: Path) -> TrialConfig:
     try:
-        return TrialConfig.from_json(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        permit_stored(json.loads(text), path.parent, path.name)
+        return TrialConfig.from_json(text)
+    except UntrustedCodeError:
+        raise
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is damaged, or of another version: {first_line(error)}") from error
 

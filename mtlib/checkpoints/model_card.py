@@ -18,6 +18,7 @@ from mtlib.runtime.console import visible
 from mtlib.tasks import Task, title_of
 
 TAGS = ("multi-task", "multitask-sweeps")
+TRUSTED_LOAD = 'load_exported("FOLDER", trust_methods=True)'
 TASK_TYPE = "text-classification"
 """The hub's type of task for evaluations; it counts regressions of texts, such as STS-B, among them."""
 
@@ -228,7 +229,9 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     weighting = ", ".join((config.loss_weighting, *settings_in_words(config.weighting_entry.settings, config)))
     yield f"- Tasks' losses: weights {weighting}; gradients: {gradients}"
     if files := sorted({file.name for file in config.methods.origins.values()}):
-        yield f"- Methods of own files, whose text the configuration has: {', '.join(map(markdown_code, files))}"
+        names = ", ".join(map(markdown_code, files))
+        yield f"- Methods of own files, whose text the configuration has: {names}. They are Python, which loading runs:"
+        yield f"  if the folder is not your own, only by `{TRUSTED_LOAD}`."
     if config.relational_tasks:
         yield f"- Relational layer shared by {in_words(titles_of(config.relational_tasks, config))}"
     yield f"- Batches: {described(config.data, ('tasks', 'sources'))}"

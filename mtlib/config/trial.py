@@ -37,6 +37,7 @@ from mtlib.config.schema import (
 )
 from mtlib.config.training import OptimizerConfig, StageConfig
 from mtlib.runtime.errors import require, require_name, require_once
+from mtlib.runtime.method_file import MethodFile
 from mtlib.tasks import TASKS, Task, in_order
 
 OPEN_GROUPS = ("data.sources",)
@@ -129,8 +130,8 @@ class TrialConfig:
         return hash(self.content_hash)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies as its JSON."""
-        return TrialConfig.from_json, (self.to_json(),)
+        """Pickles and copies as its JSON, with the files of methods, which may be run where it is unpickled."""
+        return config_with_files, (self.to_json(), self.methods.files)
 
     @property
     def active_tasks(self) -> tuple[str, ...]:
@@ -269,6 +270,11 @@ class TrialConfig:
         return tree
 
 
+def config_with_files(text: str, _files: tuple[MethodFile, ...]) -> TrialConfig:
+    """Returns a configuration that has been pickled."""
+    return TrialConfig.from_json(text)
+
+
 def with_methods(config: TrialConfig, methods: Methods) -> TrialConfig:
     """Returns the same configuration, which may name these methods; ValueError if it names one that is none of them."""
     if config.methods is methods:
@@ -304,7 +310,7 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
     tree["data"]["tasks"] = to_dict(own)
     for definition in tree["data"]["tasks"].values():
-        del definition["metric_file"]  # its code counts, above
+        del definition["metric_file"], definition["lower_is_better"]  # the file's code counts, above
     tree["data"]["sources"] = {
         name: source
         for name, source in tree["data"]["sources"].items()

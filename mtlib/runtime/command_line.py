@@ -2,6 +2,7 @@
 
 import argparse
 import codecs
+import contextvars
 import io
 import os
 import re
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from mtlib.runtime.console import show_lines, visible_lines
 from mtlib.runtime.errors import TrainingDiverged, require, require_name, typed_line
-from mtlib.runtime.method_file import line_of_method
+from mtlib.runtime.method_file import TRUST, line_of_method
 from mtlib.runtime.program_names import import_from_project
 
 LISTED_FLAG = re.compile(r"^  (?:-\w, )?(--?\w[\w-]*)", re.MULTILINE)
@@ -22,11 +23,13 @@ SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes of every command."""
 
 
-def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    """Returns a parser without arguments, for `parse_words`;
+def new_parser(
+    program: str, usage: str, description: str, epilog: str, *, runs_methods: bool = False
+) -> argparse.ArgumentParser:
+    """Returns a parser for `parse_words`, without arguments but for --trust-methods of a command that runs methods;
     `usage` follows `program`, and `epilog` is printed verbatim."""
     text = visible_lines(epilog)
-    return argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog=program,
         usage=f"%(prog)s {usage}",
         description=description,
@@ -35,10 +38,18 @@ def new_parser(program: str, usage: str, description: str, epilog: str) -> argpa
         allow_abbrev=False,
         exit_on_error=False,
     )
+    if runs_methods:
+        words = (
+            "run Python that comes with a sweep, model or bundle also if it is not yours, or in a bucket (SECURITY.md)"
+        )
+        parser.add_argument("--trust-methods", action="store_true", help=words)
+    return parser
 
 
 def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
     """Parses a command line (None: the process's own), with flags anywhere among the positional arguments.
+
+    --trust-methods holds for the rest of the command, which has a context of its own (`run_command`).
 
     Returns:
         The value of every argument; `flags`, those on the command line; and `given`, the values on it by name.
@@ -63,6 +74,8 @@ def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) ->
         raise ValueError(f"every value must follow its flag, got '{word}' (see --help)")
     options.flags = [word.split("=")[0] for word in words if word.startswith("--")]
     options.given = {name: value for name, value in vars(given).items() if value is not None}
+    if options.given.pop("trust_methods", False):
+        TRUST.set(True)
     return options
 
 
@@ -95,7 +108,7 @@ def run_command(command: Callable[[], object]) -> int:
     prepare_output()
     try:
         import_from_project()
-        command()
+        contextvars.copy_context().run(command)
     except BrokenPipeError:  # a reader such as `head` has enough
         discard_output()
     except (ValueError, OSError, TrainingDiverged) as error:

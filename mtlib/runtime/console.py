@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # loaded where something is drawn, so that commands start fast
     from rich.console import Console
@@ -20,6 +20,10 @@ COMMAND_INDENT = "  "
 COLUMN_GAP = "  "
 STEERING = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that steer a terminal, order text from right to left, end lines, or cannot be written."""
+FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r")
+SPREADSHEET_SAFE = "put ' before text in CSV that a spreadsheet would take for a formula (begins with =, +, -, @)"
+"""Help of the flag --spreadsheet-safe."""
+PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 SPACES_AND_WORD = re.compile(r" *[^ ]+(?:(?<=\d) %[^ ]*)?")
 """A word with the spaces before it; a number and its per cent sign are one."""
 
@@ -49,6 +53,15 @@ def write_data(text: str) -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # half of a surrogate pair has no UTF-8
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def spreadsheet_safe(cell: Any) -> Any:
+    """Returns a cell of CSV, a text with ' before it if a spreadsheet would run it as a formula; numbers stay.
+
+    Source: OWASP, "CSV Injection".
+    """
+    is_formula = isinstance(cell, str) and cell.startswith(FORMULA_BEGINNINGS) and not PLAIN_NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
 
 
 def visible(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from mtlib.runtime.console import spreadsheet_safe
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import split_location
 from mtlib.tasks import Task
@@ -16,7 +17,7 @@ from results.ensembles.outputs import probabilities_of
 from results.inference.readers import TextRow
 from results.stats.resampling import Floats
 
-OutputFormat = Literal["csv", "jsonl"]
+OutputFormat = Literal["csv", "safe_csv", "jsonl"]
 OUTPUT_SUFFIXES: dict[str, OutputFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """The format of a file by the end of its name."""
 DIGITS = 6
@@ -52,14 +53,14 @@ def shown_labels(task: Task) -> Sequence[int]:
 
 def format_header(task: Task, form: OutputFormat) -> str:
     """Returns the header line of CSV; empty for JSON lines."""
-    return csv_text([column_names(task)]) if form == "csv" else ""
+    return "" if form == "jsonl" else csv_text([column_names(task)], form)
 
 
 def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: Floats) -> str:
     """Rows with their predictions, a line each, from outputs, (rows, width): a row of NaN gets its id alone."""
     values = row_values(task, rows, outputs)
-    if form == "csv":
-        return csv_text(values)
+    if form != "jsonl":
+        return csv_text(values, form)
     names = column_names(task)
     lines = (json.dumps(dict(zip(names, line, strict=True)), ensure_ascii=False) for line in values)
     return "".join(f"{line}\n" for line in lines)
@@ -90,10 +91,11 @@ def predicted_cell(task: Task, prediction: Floats) -> Cell:
     return label_name(task, int(prediction))
 
 
-def csv_text(lines: Iterable[Sequence[Cell]]) -> str:
-    """Lines of CSV; None is blank."""
+def csv_text(lines: Iterable[Sequence[Cell]], form: OutputFormat) -> str:
+    """Lines of CSV; None is blank. Safe cells are `spreadsheet_safe`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:  # a list is JSON, as files of training data may have it
-        writer.writerow([json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell for cell in line])
+        cells = [json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell for cell in line]
+        writer.writerow(map(spreadsheet_safe, cells) if form == "safe_csv" else cells)
     return text.getvalue()

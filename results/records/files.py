@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from mtlib.config.schema import from_dict
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.method_file import permit_stored
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import (
     Location,
@@ -163,7 +164,12 @@ def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) 
 
 
 def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
-    """Reads a JSON object; FileNotFoundError if there is none, ValueError if it is damaged."""
+    """Reads a JSON object, and decides whether code in it may be run (`mtlib.runtime.method_file`).
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is damaged.
+    """
     text = read_bytes(root, path)
     try:
         value = json.loads(text)
@@ -171,6 +177,7 @@ def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
         raise ValueError(f"{full_path(root, path)}: truncated or damaged: {first_line(error)}") from None
     if not isinstance(value, dict):
         raise ValueError(f"{full_path(root, path)}: must be a JSON object, got {type(value).__name__}")
+    permit_stored(value, root, path)
     return value
 
 

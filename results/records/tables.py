@@ -59,7 +59,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
     Raises:
         ValueError: there is no sweep; one line.
     """
-    root, notes = open_folder(folder), list[str]()
+    root, notes, info = open_folder(folder), list[str](), read_sweep(folder)
     trials, curves = read_cache(root, TRIALS_FILE, notes), read_cache(root, CURVES_FILE, notes)
     cached_tasks = metadata_of(trials.schema, b"tasks", [])
     records = {row["trial"]: record_from_row(row, cached_tasks) for row in trials.to_pylist()}
@@ -68,7 +68,6 @@ def read_sweep_tables(folder: Location) -> SweepTables:
     changed = [trial for trial in sources if any(known.get(trial) != sources[trial] for known in caches)]
     rows, damaged = [], dict[str, str]()
     if changed:
-        info = read_sweep(folder)
         tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
         with ThreadPoolExecutor(1 if local_path(root) is not None else BUCKET_READERS) as pool:
             found = list(pool.map(lambda trial: read_trial(root, trial), changed))

@@ -18,6 +18,7 @@ from mtlib.config.schema import read_value
 from mtlib.data.cut_rows import CutRows
 from mtlib.data.tokenizer_facts import AUTO_TOKENIZER
 from mtlib.runtime.errors import first_line, nearest_names, require, require_name
+from mtlib.runtime.method_file import other_owner, stored_files
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import Location, exists, full_path, join_location, open_folder, split_location
 from mtlib.tasks import TASKS, Task, in_order
@@ -46,6 +47,9 @@ DROPPED_ROWS_KEY = "dropped_rows"
 """Likewise, by task, the fields of the `DroppedRows` of its train rows, where there are any."""
 FIRST_LOOK = "first_look"
 """Key of `sweep.json`: configurations and replicates that the first command declared which can tell anything apart."""
+
+WITH_CODE_OF_OTHERS: set[str] = set()
+"""Paths of each `sweep.json` that this process has read or written whose code is run with --trust-methods only."""
 
 STOPPED_BY = "stopped_by"
 """Key of `sweep.json`: the limit, as it was typed, that ended the last command with trials left; else absent."""
@@ -217,6 +221,7 @@ def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
     content.pop("crc32", None)  # of what it was before
     for name in (SWEEP_COPY, SWEEP_FILE):
         write_json(open_folder(folder), name, {**content, "crc32": json_checksum(content)})
+    note_code(open_folder(folder), SWEEP_FILE, content)
 
 
 def read_info(root: fs.SubTreeFileSystem, name: str) -> dict[str, Any]:
@@ -225,7 +230,20 @@ def read_info(root: fs.SubTreeFileSystem, name: str) -> dict[str, Any]:
     check_version(info, path, "schema_version", SCHEMA_VERSION)
     if info.pop("crc32", None) != json_checksum(info):
         raise ValueError(f"{path}: truncated or damaged: its checksum is wrong")
+    note_code(root, name, info)
     return info
+
+
+def note_code(root: fs.SubTreeFileSystem, name: str, info: Mapping[str, Any]) -> None:
+    """Notes whether a sweep holds methods, or a space in Python, and is not this user's."""
+    has_space = str((info.get("options") or {}).get("space")).endswith(".py")
+    if (has_space or any(stored_files(info))) and other_owner(root, name):
+        WITH_CODE_OF_OTHERS.add(full_path(root, SWEEP_FILE))
+
+
+def trust_flag(folder: Location) -> str:
+    """Returns ` --trust-methods` for commands that read a sweep whose code would not be run without it, else ""."""
+    return " --trust-methods" if full_path(open_folder(folder), SWEEP_FILE) in WITH_CODE_OF_OTHERS else ""
 
 
 def damage_of_sweep_file(folder: Location) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.method_file import UntrustedCodeError
 from mtlib.runtime.storage import Location
 from results.records.files import folder_name
 from results.records.tables import read_trials
@@ -60,5 +61,7 @@ def hash_without_seed(config: str) -> str | None:
     """Hash of a configuration from its JSON, at seed 0 and replicate 0; None for one of another version."""
     try:
         return TrialConfig.from_json(config).override(SEED_FIELDS).content_hash
+    except UntrustedCodeError:
+        raise
     except ValueError:
         return None

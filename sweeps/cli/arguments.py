@@ -77,7 +77,7 @@ exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {W
 {SOME_FAILED} some trials failed,
   {LIMIT_REACHED} a limit was reached, {INTERRUPTED} interrupted
 """
-    parser = new_parser(run, usage, description, examples)
+    parser = new_parser(run, usage, description, examples, runs_methods=True)
     add_question(parser.add_argument_group("question").add_argument)
     add_search(parser.add_argument_group("search").add_argument)
     add_place(parser.add_argument_group("resources and storage").add_argument)

@@ -1,6 +1,7 @@
 """Starts a sweep for a command, prints what it does, and turns what went wrong into an exit code."""
 
 import contextlib
+import contextvars
 import errno
 import os
 import shlex
@@ -72,7 +73,7 @@ def exit_code_of(run: Callable[[], int]) -> int:
     prepare_output()
     try:
         import_from_project()
-        return run()
+        return contextvars.copy_context().run(run)
     except ValueError as error:
         print_error(error)
         return WRONG_USE

@@ -1,6 +1,5 @@
 """The summary at a sweep's end: ranking, ensembles, files, the next commands, and the exit code."""
 
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,9 +8,8 @@ from itertools import chain
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, discard_output
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
-from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import is_file, open_folder
-from results.answers.next_commands import resume_command
+from results.answers.next_commands import report_command, resume_command, selector_command, table_command
 from results.records.selection import write_selection
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED, TrialRecord
@@ -169,7 +167,7 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     """Returns where the records are, and the next commands."""
     from results.page.write import PAGE_FILE  # here: the verdict is printed before it is loaded
 
-    folder, resume = shlex.quote(str(options.folder)), resume_command(options.folder)
+    resume = resume_command(options.folder)
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
     has_page = is_file(open_folder(options.folder), PAGE_FILE)
     report = "the page again; --images for a paper, --texts" if has_page else "a page with its figures"
@@ -177,9 +175,9 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     selects = "chooses an ensemble for each task from what has finished" if is_short else all_methods
     commands = [
         *([("what has failed, once more", f"{resume} --retry-failed")] if outcome.failures else []),
-        ("this ranking again; --csv for all digits", f"{typed_command('table')} {folder}"),
-        (selects, f"{typed_command('select')} {folder}"),
-        (report, f"{typed_command('report')} {folder}"),
+        ("this ranking again; --csv for all digits", table_command(options.folder)),
+        (selects, selector_command(options.folder)),
+        (report, report_command(options.folder)),
     ]
     return [
         f"Files: {options.folder}",

@@ -11,7 +11,7 @@ from typing import Any
 from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import join_location, split_location
 from mtlib.tasks import Task, in_order, title_of, value_of
-from results.answers.next_commands import resume_command
+from results.answers.next_commands import resume_command, table_command
 from results.records.driver_file import Progress, TrialProgress, clock_text, read_driver
 from results.records.expected_trials import status_counts
 from results.records.tables import read_trials
@@ -90,14 +90,13 @@ class SweepState:
     @property
     def next_command(self) -> str:
         """What to type next: to look at it, resume it, or see its ranking."""
-        folder = shlex.quote(str(self.folder))
         if self.is_running:
-            return f"{typed_command('status')} {folder}"
+            return f"{typed_command('status')} {shlex.quote(str(self.folder))}"
         if not self.is_over:
             return resume_command(self.folder)
         if self.counts["failed"]:
             return f"{resume_command(self.folder)} --retry-failed"
-        return f"{typed_command('table')} {folder}"
+        return table_command(self.folder)
 
     @property
     def seconds_left(self) -> float | None:

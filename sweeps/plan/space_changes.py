@@ -14,6 +14,7 @@ from mtlib.data.load import data_tasks
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.method_file import UntrustedCodeError, why_not_run
 from mtlib.runtime.storage import expanded_path, join_location, open_folder, read_bytes
 from mtlib.tasks import Task, in_order
 from results.ensembles.methods import with_own
@@ -48,7 +49,7 @@ def read_asked_space(
     Of a resumed sweep it is the space that was kept. None without --space.
 
     Raises:
-        ValueError: as `find_space`, or the copy is gone.
+        ValueError: as `find_space`, the copy is gone, or it is Python that must not be run.
     """
     asked = options.space
     if asked is None:
@@ -64,6 +65,8 @@ def read_asked_space(
         raise ValueError(f"a sweep that is resumed must have the copy of its space, got no {place}") from None
     if name == SPACE_JSON:
         return find_space(space_from_json(kept), tasks, options.set, methods)
+    if reason := why_not_run(options.folder, name):
+        raise UntrustedCodeError(reason)
     return run_space_file(place, kept, tasks, options.set, methods), kept
 
 

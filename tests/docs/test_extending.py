@@ -17,6 +17,7 @@ from mtlib.config.methods import read_methods
 from mtlib.config.trial import TrialConfig, with_methods
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.storage import is_file, join_location, open_folder
 from mtlib.tasks import TASKS, overall_score
 from results.records.selection import read_selection
 from results.records.tables import read_trials
@@ -139,9 +140,10 @@ def test_selection_method_is_compared_and_can_be_chosen(
 
 @pytest.mark.slow
 def test_sweep_of_own_methods_is_resumed_without_their_files(
-    write: Write, tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path
+    write: Write, tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, bucket: str
 ) -> None:
-    """All files at once, on Ray: workers, the selection at the end and the resumed sweep have the text alone."""
+    """All files at once, on Ray, in a bucket: workers, the selection at the end and the resumed sweep have the text
+    alone, which the first command has given them."""
     (tmp_path / "data").mkdir()
     for path in tiny_folder.glob("ids-sst-*.csv"):
         (tmp_path / "data" / path.name).write_bytes(path.read_bytes())
@@ -160,14 +162,19 @@ def test_sweep_of_own_methods_is_resumed_without_their_files(
         "stages.0.steps_per_epoch=2",
     ]
     words += ["--data", str(tmp_path / "data"), "--encoder", str(tiny_encoder_folder), "--name", "own"]
-    place = ["--storage", str(tmp_path / "storage")]
+    place = ["--storage", bucket]
     first = run_process([str(ROOT / "sweeps" / "run.py"), *words, *place], tmp_path)
     assert first.code == 0, first.stderr
-    sweep = tmp_path / "storage" / "own"
+    sweep = join_location(bucket, "own")
+    assert first.stdout.count("--trust-methods") >= 3, "commands to type next"
+    assert is_file(open_folder(sweep), "report.html")
     assert "harmonic" in {score.name for score in read_selection(sweep).tasks["tone"].methods}
     for path in paths:
         path.unlink()
     again = ["--resume", "own", "--replicates", "2", *place]
+    refused = run_process([str(ROOT / "sweeps" / "run.py"), *again], tmp_path)
+    assert (refused.code, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    again.append("--trust-methods")
     second = run_process([str(ROOT / "sweeps" / "run.py"), *again], tmp_path)
     assert second.code == 0, second.stderr
     records = read_trials(sweep)

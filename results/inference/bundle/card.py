@@ -6,22 +6,23 @@ from huggingface_hub import ModelCardData
 
 from mtlib.checkpoints.model_card import TAGS, front_matter, in_words, markdown, markdown_code
 from mtlib.runtime.command_line import counted
-from results.inference.bundle.manifest import NEEDS_FILE, PACKAGE, Bundle
+from results.inference.bundle.manifest import MODELS_FOLDER, NEEDS_FILE, PACKAGE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
 from results.selection.report import optimism_sentences, verdict
 
 
-def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> str:
+def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str], has_methods: bool = False) -> str:
     """Returns a whole card, in Markdown.
 
     Args:
         selection: of the bundle's tasks.
         bundle: what was written.
         base_models: names on the Hugging Face hub of the encoders that were trained, as far as they have one.
+        has_methods: whether its models need methods of their maker's own.
     """
     parts = (
         head_lines(selection, bundle, base_models),
-        running_lines(bundle),
+        running_lines(bundle, has_methods),
         expectation_lines(selection),
         member_table(bundle),
         limitation_lines(bundle),
@@ -38,13 +39,16 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
     yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
 
 
-def running_lines(bundle: Bundle) -> Iterator[str]:
+def running_lines(bundle: Bundle, has_methods: bool) -> Iterator[str]:
     """Yields how to install what it needs, and how to predict."""
     tasks = [bundle.definitions[name] for name in bundle.tasks]
     yield from ("## How to run it", "", "With Python 3.11 or later, in this folder:", "", "```")
     yield f"pip install -r {NEEDS_FILE}"
-    yield from (f"{PACKAGE} predict . --task {task.name} --input FILE --output predictions.csv" for task in tasks)
+    flag = " --trust-methods" if has_methods else ""
+    yield from (f"{PACKAGE} predict . --task {task.name} --input FILE --output predictions.csv{flag}" for task in tasks)
     yield from (f"{PACKAGE} predict --help      # pipes, JSON lines, other columns", "```", "")
+    if has_methods:
+        yield f"{flag.strip()} runs Python of its maker, which {MODELS_FOLDER}/*/trial.json hold: read it before."
     yield f"For the CPU alone, install torch first: `pip install torch=={bundle.packages.get('torch', '')} --index-url"
     yield "https://download.pytorch.org/whl/cpu`."
     yield from ("", "| task | columns of the input | what is predicted |", "| --- | --- | --- |")

@@ -57,8 +57,12 @@ def find_bundle(home: Location) -> Path | None:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Reads `bundle.json`; ValueError if it is damaged or of another version."""
-    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle, make_bundle_again())
+    """Reads `bundle.json`; ValueError if it is damaged, of another version, or names a model elsewhere."""
+    bundle: Bundle = read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle, make_bundle_again())
+    for name in bundle.models:  # also one that a link leads to
+        is_inside = (folder / name).resolve().is_relative_to(folder.resolve())
+        require(is_inside, f"{folder / BUNDLE_FILE}: a model must be a folder inside the bundle", name)
+    return bundle
 
 
 def make_bundle_again() -> str:

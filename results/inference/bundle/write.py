@@ -63,7 +63,8 @@ def write_bundle(
     for chosen in selection.tasks.values():
         ensemble_of(chosen.members)  # raises ValueError if the weights are invalid
     trials = [find_trials(chosen.members, task, source) for task, chosen in selection.tasks.items()]
-    names = find_encoders((config for found in trials for _, config in found), source)
+    configs = [config for found in trials for _, config in found]
+    names = find_encoders(configs, source)
     check_output("--bundle", folder, (home, *source.places.values(), source.encoder, *names), overwrite=overwrite)
 
     from mtlib.checkpoints.export import written_aside
@@ -90,7 +91,8 @@ def write_bundle(
         )
         needs = "".join(f"{name}=={version}\n" for name, version in bundle.packages.items())
         (partial / NEEDS_FILE).write_text(NEEDS + needs, encoding="utf-8")
-        card = bundle_card(selection, bundle, list(filter(is_hub_name, names)))
+        has_methods = any(config.methods.files for config in configs)
+        card = bundle_card(selection, bundle, list(filter(is_hub_name, names)), has_methods)
         (partial / CARD_FILE).write_text(card, encoding="utf-8")
         whole = json.dumps(to_dict(read_selection(home)), ensure_ascii=False)
         text = without_places(whole, [*selection.sweeps, *PLACE.findall(selection.command)])

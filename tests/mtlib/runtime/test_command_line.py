@@ -20,7 +20,7 @@ from mtlib.runtime.command_line import (
     whole_number,
 )
 from mtlib.runtime.errors import TrainingDiverged
-from mtlib.runtime.method_file import MethodFile, run_method_file
+from mtlib.runtime.method_file import permitted, run_method_file
 from tests.one_line_error import one_line_error
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -81,7 +81,7 @@ def test_a_command_ends_with_its_exit_code(
 
 
 def test_an_error_in_a_users_own_method_names_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    own = run_method_file(MethodFile(name="mine.py", source="def f():\n    return unknown\n"))
+    own = run_method_file(permitted("mine.py", "def f():\n    return unknown\n"))
     assert run_command(own.f) == WRONG_USE
     assert capsys.readouterr().err == "error: mine.py, line 2: NameError: name 'unknown' is not defined\n"
 

@@ -1,10 +1,20 @@
 """A user's file of methods, by its content."""
 
+import pickle
+import uuid
 from pathlib import Path
 
 import pytest
 
-from mtlib.runtime.method_file import MethodFile, line_of_method, read_method_file, run_method_file
+from mtlib.runtime.method_file import (
+    MethodFile,
+    line_of_method,
+    permit_stored,
+    permitted,
+    read_method_file,
+    run_method_file,
+    trusting_methods,
+)
 from tests.one_line_error import one_line_error
 
 SOURCE = '''\
@@ -20,7 +30,7 @@ def divide(number):
 
 
 def file_of(source: str) -> MethodFile:
-    return MethodFile(name="mine.py", source=source)
+    return permitted("mine.py", source)
 
 
 def test_content_is_read_and_run_once_in_a_process(tmp_path: Path) -> None:
@@ -51,3 +61,22 @@ def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     assert message == f"--methods must be a file that can be read, got '{missing}': No such file or directory"
     (tmp_path / "mine.py").write_bytes(b"# \xff\n")
     assert one_line_error(read_method_file, tmp_path / "mine.py").startswith(f"{tmp_path / 'mine.py'}: ")
+
+
+def test_content_of_unknown_origin_runs_only_where_a_driver_has_sent_it() -> None:
+    file = MethodFile(name="mine.py", source=f"ID = '{uuid.uuid4()}'")
+    assert one_line_error(run_method_file, file).endswith("got one of unknown origin")
+    assert run_method_file(pickle.loads(pickle.dumps(file))).ID in file.source
+
+
+def test_stored_content_is_permitted_once_for_all(tmp_path: Path) -> None:
+    """Not by a command that runs nothing; later the file is read by one that may run what is the user's."""
+    content = {"name": "mine.py", "source": f"ID = '{uuid.uuid4()}'"}
+    (tmp_path / "record.json").touch()
+    with trusting_methods(None):
+        permit_stored({"base": {"methods": [content]}}, tmp_path, "record.json")
+    assert one_line_error(run_method_file, MethodFile(**content)).endswith("is not run by this command")
+    permit_stored([content], tmp_path, "record.json")
+    with trusting_methods(None):
+        permit_stored([content], tmp_path, "record.json")
+    assert run_method_file(MethodFile(**content)).ID

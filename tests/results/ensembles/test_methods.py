@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mtlib.metrics.table import METRICS
-from mtlib.runtime.method_file import MethodFile
+from mtlib.runtime.method_file import MethodFile, permitted
 from mtlib.tasks import TASKS
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs
@@ -72,7 +72,7 @@ SELECTION_METHODS = {"mine": SelectionMethod(title="mine", choose=choose_single,
 
 
 def own(source: str = OWN, name: str = "mine.py") -> MethodFile:
-    return MethodFile(name=name, source=source)
+    return permitted(name, source)
 
 
 def test_own_method_stands_before_the_one_that_it_is_simpler_than() -> None:

@@ -45,6 +45,15 @@ def test_labels_have_their_names() -> None:
     assert lines[1]["prediction"] == "no"
 
 
+def test_safe_csv_marks_texts_that_spreadsheets_would_run() -> None:
+    tone = dataclasses.replace(TASKS["qqp"], labels=("-no", "+yes"))
+    rows = [TextRow(where="x", id=name, texts=("a",)) for name in ("=1+1", "\t=1", "-2.5", "@x", "a=1")]
+    text = format_header(tone, "safe_csv") + format_rows(tone, "safe_csv", rows, np.full((5, 1), -1.0))
+    ids = [line.split(",")[0] for line in text.splitlines()]
+    assert ids == ["id", "'=1+1", "'\t=1", "-2.5", "'@x", "a=1"]
+    assert text.splitlines()[1] == "'=1+1,'-no,0.0"
+
+
 def test_both_formats_are_equal_in_pandas() -> None:
     outputs = np.random.default_rng(0).dirichlet(np.ones(5), 50)
     rows = [TextRow(where="x", id=f"é {number}", texts=("a",)) for number in range(50)]

@@ -242,6 +242,7 @@ def test_status_of_a_trial_without_end_follows_from_the_driver(folder: Path, mak
 
 def test_trials_of_a_cache_are_read_back_as_written(tmp_path: Path, make_record: MakeRecord) -> None:
     written = [make_record(0), make_record(1, 2, "failed"), make_record(3, best={"qqp": 0.1 + 0.2}, last={})]
+    write_sweep(tmp_path, {})
     write_trials(tmp_path, written, tuple(TASKS))
     assert read_trials(tmp_path) == written
     frame = pd.read_parquet(tmp_path / TRIALS_FILE)

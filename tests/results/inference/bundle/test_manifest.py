@@ -100,11 +100,16 @@ def test_bundle_in_a_bucket_must_be_copied(bucket: str) -> None:
         ({"tasks": {"sstt": []}}, "unknown task 'sstt'; did you mean 'sst'?"),
         ({"tasks": {"sst": []}}, "the ensemble of sst must have members, got none"),
         ({"tasks": {"sst": [{"model": "models/1"}]}}, "tasks.sst.0.weight is missing"),
+        *(
+            ({"models": {"models/1": "a trial", place: "another"}}, f"a folder inside the bundle, got {place}")
+            for place in ("../outside/1", "/outside/1", "models/../../1", "link/1")
+        ),
     ],
 )
 def test_invalid_manifest_is_one_line(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     write_json(open_folder(tmp_path), BUNDLE_FILE, to_dict(BUNDLE))
     path = tmp_path / BUNDLE_FILE
+    (tmp_path / "link").symlink_to(tmp_path.parent)
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     line = one_line_error(read_bundle, tmp_path)
     assert line.startswith(f"{path}: ")
