@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from mtlib.runtime.storage import exists, full_path, is_file, local_path, make_folder, never_make_again
+from mtlib.runtime.storage import exists, is_file, local_path, make_folder, never_make_again
 from mtlib.runtime.workers import expect_workers, from_rank_0, gather_from_workers, num_workers, worker_rank
 from mtlib.training.micro_batches import (
     MicroBatches,
@@ -238,7 +238,7 @@ def record_unloaded(folder: TrialFolder, assignment: Assignment, status: TrialSt
 def end_by_fault(folder: TrialFolder, error: Exception) -> tuple[TrialStatus, str]:
     """Returns how a trial ends that a disk stops, and why: where its own folder alone is gone, it has failed."""
     if isinstance(error, FileNotFoundError) and is_file(folder.root, SWEEP_FILE) and not exists(folder.own):
-        return "failed", f"its folder {full_path(folder.own, '')} was renamed or removed while it trained"
+        return "failed", f"its folder {folder.own.base_path} was renamed or removed while it trained"
     return "interrupted", describe_error(error)
 
 

@@ -52,7 +52,7 @@ def test_owner_runs_until_it_has_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -3600, 3600])
-def test_driver_whose_process_lives_here_refuses_a_second_one_whatever_the_time_of_its_file(
+def test_driver_whose_process_lives_here_refuses_a_second_one_at_any_time_of_its_file(
     tmp_path: Path, seconds: float
 ) -> None:
     write_driver(tmp_path, time=time.time() + seconds, host="renamed")
