@@ -109,13 +109,17 @@ class Ownership:
     """
 
     def __init__(
-        self, folder: Location, *, takes_over: bool = False, say: Callable[[str], None] = lambda _text: None
+        self,
+        folder: Location,
+        find_progress: Callable[[], Progress] = dict,
+        *,
+        takes_over: bool = False,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Creates the claim; `takes_over` looks for no other driver, `say` gets a line before a wait."""
         self.why_lost: str | None = None
         """Why the sweep is not this driver's any more, in a line; None while it is."""
-        self.find_progress: Callable[[], Progress] = dict
-        """Returns the progress of running trials."""
+        self.find_progress = find_progress
         self._folder, self._takes_over, self._say = folder, takes_over, say
         self.id = secrets.token_hex(8)
         """Which `driver.json` has while the sweep is this driver's."""

@@ -35,9 +35,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def test_owner_runs_until_it_has_left(tmp_path: Path) -> None:
     assert read_driver(tmp_path) is None
-    own = Ownership(tmp_path)
-    own.find_progress = lambda: {"0000-r0": {"since": 1.0, "epoch": 2}}
-    with own:
+    with Ownership(tmp_path, lambda: {"0000-r0": {"since": 1.0, "epoch": 2}}):
         found = read_driver(tmp_path)
         assert found is not None
         assert (found.pid, found.has_stopped, found.stop_time) == (os.getpid(), False, None)
@@ -132,8 +130,7 @@ def test_owner_keeps_its_file_fresh_and_shows_progress(tmp_path: Path, monkeypat
     monkeypatch.setattr(driver_file, "BEAT_SECONDS", 0.01)
     (tmp_path / SWEEP_FILE).touch()
     progress: dict[str, dict[str, float]] = {}
-    with Ownership(tmp_path) as own:
-        own.find_progress = lambda: progress
+    with Ownership(tmp_path, lambda: progress):
         progress["0003-r0"] = {"since": 5.0}
         wait_until(lambda: (found := read_driver(tmp_path)) is not None and found.progress == progress)
         (tmp_path / DRIVER_FILE).unlink()
