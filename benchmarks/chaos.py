@@ -74,8 +74,13 @@ RAW_LINES = re.compile(
 )
 """Lines that no user should see."""
 STATE_FILE = re.compile(r"trials/(?P<trial>[^/]+)/checkpoint/state-(?P<step>\d+)-[^/]*/state\.json")
+LOST_TRIAL = "was renamed or removed while it trained"
 EPOCH_LINE = re.compile(r"(?P<trial>\d{4}-r\d) epoch (?P<epoch>\d+): ")
-RESUME_LINE = re.compile(r"^\s+python sweeps/run\.py --resume |^error: .*; continue with --resume ")
+RESUME_LINE = re.compile(
+    r"^\s+python sweeps/run\.py --resume |^(error|The sweep ended here): .*; continue with --resume "
+)
+ISOLATED = ("unshare", "--pid", "--fork", "--mount-proc")
+"""Runs a command where no process of the sweep can be seen, as in a container on its host."""
 
 
 @dataclass(kw_only=True)
@@ -327,13 +332,51 @@ def remount(folder: Path, how: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def start_second(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
+def start_second(sweep: Sweep, _draw: random.Random, isolated: Sequence[str] = ()) -> tuple[str, tuple[()]]:
     """Resumes the sweep while it runs, which must be refused in a line."""
-    command = [sys.executable, "sweeps/run.py", "--resume", sweep.location]
+    command = [*isolated, sys.executable, "sweeps/run.py", "--resume", sweep.location]
     environment = {**os.environ, "RAY_TMPDIR": str(sweep.scratch)}
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=300)
     sweep.say(f"Second driver: exit code {found.returncode}; {found.stderr.strip()}")
     return "a second driver", ()
+
+
+def start_isolated(sweep: Sweep, draw: random.Random) -> tuple[str, tuple[()]]:
+    """A second driver in another namespace of process ids, where the kernel permits one."""
+    if subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode != 0:
+        return "nothing: unshare is not permitted", ()
+    return f"{start_second(sweep, draw, ISOLATED)[0]} in another namespace of process ids", ()
+
+
+def rename_sweep(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
+    """Renames the sweep's folder once it trains."""
+    began = len(sweep.lines)
+    sweep.wait_for(lambda: sweep.has_epoch(began))
+    if not sweep.is_running:
+        return "nothing: the sweep had ended", ()
+    sweep.folder.rename(sweep.folder.with_suffix(".renamed"))
+    return f"{sweep.folder} is renamed", ()
+
+
+def rename_back(sweep: Sweep) -> None:
+    """Gives the sweep's folder its name again; fails if the sweep has made a folder of that name."""
+    with suppress(FileNotFoundError):
+        sweep.folder.with_suffix(".renamed").rename(sweep.folder)
+
+
+def rename_trial(sweep: Sweep, draw: random.Random) -> tuple[str, tuple[str, ...]]:
+    """Renames the folder of a running trial, which must fail alone, and interrupts the sweep: a resume trains it."""
+    began = len(sweep.lines)
+    sweep.wait_for(lambda: sweep.has_epoch(began))
+    running = json.loads((sweep.folder / "driver.json").read_text())["progress"]
+    folders = [folder for name in sorted(running) if (folder := sweep.folder / "trials" / name).exists()]
+    if not folders or not sweep.is_running:
+        return "nothing: no trial runs", ()
+    chosen = draw.choice(folders)
+    chosen.rename(sweep.storage / f"{chosen.name}-{began}")
+    sweep.wait_for(lambda: sweep.says(LOST_TRIAL, began))
+    interrupt(sweep, draw)
+    return f"the folder of {chosen.name} is renamed, then SIGINT", (chosen.name,)
 
 
 def damage(pattern: str) -> Callable[[Sweep, random.Random], tuple[str, tuple[str, ...]]]:
@@ -414,6 +457,15 @@ kinds: Mapping[str, Kind] = {
     "sweep.json": Kind(inject=damage("sweep.json"), says="damaged", while_stopped=True, place="disk"),
     "journal": Kind(inject=damage("optuna-journal.log"), says="", while_stopped=True, place="disk"),
     "second-driver": Kind(inject=start_second, says=r"exit code 2; error: a sweep must not be running already"),
+    "isolated-driver": Kind(inject=start_isolated, says=r"exit code 2; error: a sweep must not be running already"),
+    "renamed-sweep": Kind(
+        inject=rename_sweep,
+        says="was renamed or removed while the sweep ran",
+        repair=rename_back,
+        ends=True,
+        place="disk",
+    ),
+    "renamed-trial": Kind(inject=rename_trial, says=LOST_TRIAL, ends=True, place="disk"),
     "slow-bucket": Kind(inject=slow_down, says="", place="bucket"),
     "refusing-bucket": Kind(inject=refuse, says="could not be written", place="bucket"),
 }

@@ -42,7 +42,7 @@ STATUS_OF_CODE: Mapping[int, SweepStatus] = {
 }
 """How a sweep ended, by the exit code of the command."""
 
-NOT_GIVEN = ("space", "smaller_grids", "finds_gpus", "packs_gpus", "chosen_by", "dry_run")
+NOT_GIVEN = ("space", "smaller_grids", "began_as_demonstration", "finds_gpus", "packs_gpus", "chosen_by", "dry_run")
 """Fields of `SweepOptions` that are no option of `run_sweep`: they follow from others, or run nothing."""
 
 

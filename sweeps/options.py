@@ -29,8 +29,8 @@ MOST_RACED, BEST_RACED = 20, 8
 DEFAULT_TRIALS = 20
 """Configurations that `tpe` and `random` draw when --trials is left out."""
 
-OF_ONE_COMMAND = ("resume", "extend", "retry_failed", "dry_run", "max_hours", "max_steps", "finds_gpus", "packs_gpus")
-NOT_SAVED = ("name", "storage", "address", *OF_ONE_COMMAND)
+OF_ONE_COMMAND = ("resume", "extend", "retry_failed", "take_over", "dry_run", "max_hours", "max_steps")
+NOT_SAVED = ("name", "storage", "address", "finds_gpus", "packs_gpus", *OF_ONE_COMMAND)
 """Options that `sweep.json` does not keep."""
 SAVED_KEYS = {"set": "changes"}
 """Options whose key in `sweep.json` is not their name."""
@@ -60,6 +60,8 @@ class SweepOptions:
     """Folder of the tasks' files; None for the demonstration corpus."""
     encoder: str | None = None
     """Hub name or folder; None for the space's own encoder, or the demonstration encoder where `data` is None too."""
+    began_as_demonstration: bool = False
+    """Whether a resumed sweep began without `data` and `encoder`, which now say where the demonstration's are."""
     workers: int = 1
     """Workers that train one trial together, at least 1."""
     cpus_per_worker: int = 1
@@ -120,6 +122,8 @@ class SweepOptions:
     """Configurations to add to a resumed sweep."""
     retry_failed: bool = False
     """Whether failed trials are run again."""
+    take_over: bool = False
+    """Whether a resumed sweep is taken from its driver at once, without a look whether that lives."""
     dry_run: bool = False
 
     def __post_init__(self) -> None:
@@ -159,6 +163,11 @@ class SweepOptions:
         ranges = [f"{key}={given}" for key, given in self.vary.items() if is_range(given)]
         require(self.search != "grid" or not ranges, rule, ", ".join(ranges))
         require(not self.name or SAFE_NAME.fullmatch(self.name) is not None, NAME_RULE, repr(self.name))
+
+    @property
+    def is_demonstration(self) -> bool:
+        """Whether the demonstration's data and encoder are used."""
+        return self.began_as_demonstration or (self.data is None and self.encoder is None)
 
     @property
     def gpus_as_typed(self) -> str:

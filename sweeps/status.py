@@ -56,7 +56,7 @@ examples:
   likewise, drawn again every few seconds
     watch -n 5 {status} NAME
 
-Only files are read, so it works beside a running sweep. A sweep that was killed counts as running for a minute.
+Only files are read, so it works beside a running sweep. One that was killed elsewhere counts as running for a minute.
 
 exit codes: {SUCCESS} listed, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 from mtlib.runtime.storage import open_folder
-from results.records.driver_file import DRIVER_FILE, Progress
+from results.records.driver_file import DRIVER_FILE, Progress, own_processes
 from results.records.files import write_json
 
 
@@ -20,6 +20,7 @@ def write_driver(folder: str | Path, progress: Progress | None = None, **changes
         "id": "this",
         "host": socket.gethostname(),
         "pid": os.getpid(),
+        "processes": own_processes(),
         "began": psutil.Process().create_time(),
         "time": time.time(),
         "has_stopped": False,

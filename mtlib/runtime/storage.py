@@ -40,6 +40,8 @@ GAVE_UP = threading.Event()
 """
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds between two requests: doubled from the first pause up to the longest."""
+KEPT_FOLDERS: list[Path] = []
+"""Of `never_make_again`."""
 ONE_SLASH = re.compile(r"(s3|gs|gcs|abfss?|hdfs|file|https?):/(?!/)")
 """A path that begins as a URI with a slash too few does."""
 REFUSALS = (
@@ -159,12 +161,26 @@ def make_folder(location: Location) -> bool:
     path = local_path(location)
     if path is None:
         return not exists(location)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_parents(path)
     try:
         path.mkdir()
     except FileExistsError:
         return False
     return True
+
+
+def never_make_again(*folders: Location) -> None:
+    """Declares, until the next call, folders that no write of this process makes again once they are renamed or
+    removed: they would hold a part of their files."""
+    KEPT_FOLDERS[:] = filter(None, map(local_path, folders))
+
+
+def make_parents(path: Path) -> None:
+    """Makes the folders above a file or folder; FileNotFoundError if one of `KEPT_FOLDERS` is gone."""
+    for folder in KEPT_FOLDERS:
+        if path.is_relative_to(folder) and not folder.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def full_path(root: fs.SubTreeFileSystem, path: str) -> str:
@@ -211,7 +227,7 @@ def write_bytes(root: fs.SubTreeFileSystem, path: str, content: bytes) -> None:
 def write_local(root: fs.SubTreeFileSystem, path: str, write: Callable[[Path], object]) -> None:
     """Lets `write` write a temporary file on a disk, and renames it."""
     target = Path(root.base_path) / path
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_parents(target)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
     try:
         write(temporary)
@@ -253,7 +269,7 @@ def copy_file(source: fs.SubTreeFileSystem, path: str, target: fs.SubTreeFileSys
 def move_file(root: fs.SubTreeFileSystem, path: str, new_path: str) -> None:
     """Renames a file, atomically on a disk; an existing target is replaced."""
     if local_path(root) is not None:
-        (Path(root.base_path) / new_path).parent.mkdir(parents=True, exist_ok=True)
+        make_parents(Path(root.base_path) / new_path)
     root.move(path, new_path)
 
 

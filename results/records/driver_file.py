@@ -1,30 +1,34 @@
 """`driver.json`: who runs a sweep, that it is alive, and how far its running trials are.
 
-The driver writes it every few seconds. A fresh one refuses a second driver; an owner that reads another id stops. On a
-bucket this is best effort: two that start in the same second may not see each other.
+The driver writes it every few seconds. A second driver is refused while the first one lives: by its process where that
+can be seen, else while the file changes, as clocks of hosts differ. An owner that reads another id stops. Two that
+start in the same second may not see each other.
 """
 
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import psutil
 
-from mtlib.runtime.storage import Location, open_folder
+from mtlib.runtime.storage import Location, is_file, never_make_again, open_folder
 from results.records.files import read_json, write_json
+from results.records.trials import SWEEP_FILE
 
 DRIVER_FILE = "driver.json"
 BEAT_SECONDS = 5.0
 """Between two writings, each a request where the sweep is in a bucket: what `status` shows is about so old."""
 STALE_SECONDS = 60.0
-"""A sweep whose driver has not written for so long is not running; clocks of hosts may differ by as much."""
+"""A sweep whose driver has not written for so long is not running."""
 
 TrialProgress = Mapping[str, Any]
 """The facts of a running trial: `since`, the time of its start, moved by the time that it had no lane, and from its
@@ -40,6 +44,8 @@ class Driver:
     id: str
     host: str
     pid: int
+    processes: str
+    """Among which processes `pid` counts, as `own_processes` returns it; empty where it is not recorded."""
     began: float
     """When its process began, in seconds since 1970: another process may have its number later."""
     time: datetime
@@ -50,21 +56,49 @@ class Driver:
 
     @property
     def stop_time(self) -> datetime | None:
-        """When the sweep stopped; None if it runs."""
-        age = time.time() - self.time.timestamp()
-        return self.time if self.has_stopped or age >= STALE_SECONDS or self.is_dead else None
+        """When the sweep stopped, by what can be seen at once; None if it runs."""
+        lives, age = self.lives, time.time() - self.time.timestamp()
+        has_ended = self.has_stopped or (age >= STALE_SECONDS if lives is None else not lives)
+        return self.time if has_ended else None
 
     @property
-    def is_dead(self) -> bool:
-        """Whether it ran on this host, and its process is gone."""
-        if self.host != socket.gethostname():
-            return False
+    def lives(self) -> bool | None:
+        """Whether its process runs; None where that cannot be seen, as from another host or container of its name."""
+        if not self.processes or self.processes != own_processes():
+            return None
         try:
-            return bool(abs(psutil.Process(self.pid).create_time() - self.began) > 2)
+            return bool(abs(psutil.Process(self.pid).create_time() - self.began) <= 2)
         except psutil.NoSuchProcess:
-            return True
-        except psutil.Error:
             return False
+        except psutil.Error:
+            return True
+
+
+def own_processes() -> str:
+    """Returns what tells the processes that have numbers here from all others: the boot of the machine, and on Linux
+    the namespace of process ids, which a container has for itself; empty where it cannot be read."""
+    if sys.platform != "linux":
+        return f"{socket.gethostname()} {psutil.boot_time():.0f}"
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def still_lives(folder: Location, driver: Driver, say: Callable[[str], None]) -> bool:
+    """Returns whether a driver lives, after a wait where only a change of its file can show it, which `say` says."""
+    if driver.has_stopped or driver.lives is not None:
+        return driver.stop_time is None
+    question = f"whether its driver on {driver.host} still lives (--take-over does not wait)"
+    say(f"{folder} waits up to {STALE_SECONDS:.0f} s to see {question} ...")
+    deadline = time.monotonic() + STALE_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(STALE_SECONDS / 60)
+        newer = read_driver(folder) or driver
+        if newer != driver:
+            return not newer.has_stopped
+    return False
 
 
 class Ownership:
@@ -74,22 +108,31 @@ class Ownership:
         ValueError: another driver runs the sweep.
     """
 
-    def __init__(self, folder: Location, find_progress: Callable[[], Progress] = dict) -> None:
-        self.is_lost = False
-        """Whether another driver has taken the sweep."""
+    def __init__(
+        self,
+        folder: Location,
+        find_progress: Callable[[], Progress] = dict,
+        *,
+        takes_over: bool = False,
+        say: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """Creates the claim; `takes_over` looks for no other driver, `say` gets a line before a wait."""
+        self.why_lost: str | None = None
+        """Why the sweep is not this driver's any more, in a line; None while it is."""
         self.find_progress = find_progress
-        self._folder = folder
+        self._folder, self._takes_over, self._say = folder, takes_over, say
         self.id = secrets.token_hex(8)
         """Which `driver.json` has while the sweep is this driver's."""
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="driver.json", daemon=True)
 
     def __enter__(self) -> "Ownership":
-        other = read_driver(self._folder)
-        if other is not None and other.stop_time is None:
-            found = f"{self._folder}, run by process {other.pid} on {other.host}"
-            raise ValueError(f"a sweep must not be running already, got {found}")
-        self.write()
+        other = None if self._takes_over else read_driver(self._folder)
+        if other is not None and still_lives(self._folder, other, self._say):
+            rule = "a sweep must not be running already (--take-over is for one whose driver is known to be dead)"
+            raise ValueError(f"{rule}, got {self._folder}, run by process {other.pid} on {other.host}")
+        never_make_again(self._folder)
+        self._write(self.find_progress())
         self._thread.start()
         return self
 
@@ -97,30 +140,41 @@ class Ownership:
         self._has_ended.set()
         self._thread.join(BEAT_SECONDS)  # storage that hangs must not keep a sweep from its end
         self.write(has_stopped=True)
+        never_make_again()
 
     def _keep(self) -> None:
-        while not self._has_ended.wait(BEAT_SECONDS):
-            other = read_driver(self._folder)
-            if other is not None and other.id != self.id:
-                self.is_lost = True
-                return
+        while not self._has_ended.wait(BEAT_SECONDS) and self.why_lost is None:
             self.write()
 
     def write(self, *, has_stopped: bool = False) -> None:
-        """Writes the file now; storage that cannot be written passes for a stopped sweep after `STALE_SECONDS`.
+        """Writes the file now, unless the sweep is lost.
 
-        Nothing is written once another driver has taken the sweep.
+        Storage that cannot be written passes for a stopped sweep after `STALE_SECONDS`.
         """
-        if self.is_lost:
-            return
+        self.why_lost = self.why_lost or self._find_loss()
+        if self.why_lost is None:
+            self._write({} if has_stopped else self.find_progress(), has_stopped=has_stopped)
+
+    def _find_loss(self) -> str | None:
+        other = read_driver(self._folder)
+        if other is not None and other.id != self.id:
+            return f"process {other.pid} on {other.host} has taken the sweep over and runs it now"
+        with suppress(OSError):  # the storage is away
+            if other is None and not is_file(open_folder(self._folder), SWEEP_FILE):
+                gone = f"the folder {self._folder} was renamed or removed while the sweep ran"
+                return f"{gone}; continue with --resume and its new place"
+        return None
+
+    def _write(self, progress: Progress, *, has_stopped: bool = False) -> None:
         content = {
             "id": self.id,
             "host": socket.gethostname(),
             "pid": os.getpid(),
+            "processes": own_processes(),
             "began": psutil.Process().create_time(),
             "time": time.time(),
             "has_stopped": has_stopped,
-            "progress": {} if has_stopped else {name: dict(own) for name, own in dict(self.find_progress()).items()},
+            "progress": {name: dict(own) for name, own in progress.items()},
         }
         with suppress(OSError):
             write_json(open_folder(self._folder), DRIVER_FILE, content)
@@ -134,6 +188,7 @@ def read_driver(folder: Location) -> Driver | None:
             id=str(last["id"]),
             host=str(last["host"]),
             pid=int(last["pid"]),
+            processes=str(last.get("processes", "")),
             began=float(last["began"]),
             time=datetime.fromtimestamp(last["time"]).astimezone(),
             has_stopped=bool(last["has_stopped"]),

@@ -51,6 +51,8 @@ class SweepTables:
     """A line for each cache that was damaged, and for each damaged file of a trial."""
     damaged: Mapping[str, str] = field(default_factory=dict)
     """By trial with a damaged file, what is damaged: no cache counts for them, so every reader has their notes."""
+    with_folder: frozenset[str] = frozenset()
+    """Trials that have files of their own; a cache alone knows the others."""
 
 
 def read_sweep_tables(folder: Location) -> SweepTables:
@@ -74,11 +76,11 @@ def read_sweep_tables(folder: Location) -> SweepTables:
         for trial, files in zip(changed, found, strict=True):
             notes += files.damage
             damaged |= {trial: files.damage[0]} if files.damage else {}
-            if files.start is not None:
+            if files.start is not None and files.start.trial_id == trial:
                 records[trial] = record_of(files, tasks, num_workers)
             elif trial not in records and not files.damage:
                 path = full_path(root, trial_path(trial, TRIAL_FILE))
-                notes.append(f"{path} is missing: the trial is left out")
+                notes.append(f"{path} is missing, or of another trial: the trial is left out")
             if trial in records:
                 rows.append(curve_rows(trial, files.counted_epochs))
     kept = pc.invert(pc.is_in(curves["trial"], pa.array(changed, pa.string())))
@@ -88,6 +90,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
         curves=pa.concat_tables([curves, *rows]).sort_by("trial"),
         notes=tuple(notes),
         damaged=damaged,
+        with_folder=frozenset(sources),
     )
 
 

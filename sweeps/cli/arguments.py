@@ -183,6 +183,8 @@ def add_resumption(add: AddArgument) -> None:
     add("--resume", metavar="SWEEP", help="continue a sweep, by its name in --storage, its folder or its URI")
     add("--extend", type=whole_number, metavar="N", help="with --resume: N more configurations")
     add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
+    words = "with --resume: take the sweep from its driver at once, where you know that this is dead"
+    add("--take-over", action="store_true", help=words)
     add("--no-reuse", dest="reuse", action="store_false", help="share no stage and no trial with others")
     add(
         "--keep-gb",

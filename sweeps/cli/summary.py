@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, discard_output
@@ -43,7 +43,9 @@ def show_answer(folder: str) -> bool:
     try:
         show_lines([""])
         try:
-            print_ranking(load_sweep(folder))
+            found = load_sweep(folder)
+            closed = [replace(own, status="interrupted") if own.status == "running" else own for own in found.records]
+            print_ranking(replace(found, records=tuple(closed)))  # a full disk keeps what ran in `driver.json`
         except BrokenPipeError:
             raise
         except (KeyboardInterrupt, Exception) as error:  # the end of the sweep must still be printed
@@ -59,7 +61,7 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
     """Prints how a sweep ended, below its ranking.
 
     Each part is printed even if others fail. After an interruption or an error no ensembles are chosen, which may take
-    long; the command for it is printed instead.
+    long; the command for it is printed instead. Nothing is read of a sweep that is lost.
     """
     is_short = outcome.is_interrupted or outcome.error is not None
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
@@ -70,7 +72,7 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
     ]
     ending = end_sweep(options, outcome, is_ranked=is_ranked)
     try:
-        for title, make_lines in parts:
+        for title, make_lines in () if outcome.is_lost else parts:
             show_lines(lines_or_failure(title, make_lines))
         show_lines(ending.messages, sys.stderr)
     except BrokenPipeError:  # the sweep is over and recorded
@@ -141,6 +143,8 @@ def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
     has_finished = any(outcome.counts.get(status) for status in COMPLETED)
     kept = "what had finished is kept and ranked" if has_finished else "no trial had finished"
     ranked, resume = f"(trials: {counts}); {kept}", resume_command(options.folder)
+    if outcome.is_lost:
+        return [f"The sweep ended here: {outcome.error}."]
     if outcome.error is not None:
         lines = [f"The sweep failed: {outcome.error} (trials: {counts}); what had finished is kept. Continue with:"]
     elif outcome.is_interrupted:

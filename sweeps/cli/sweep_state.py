@@ -4,7 +4,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,10 +14,11 @@ from mtlib.tasks import Task, in_order, title_of, value_of
 from results.answers.next_commands import resume_command, table_command
 from results.records.driver_file import Progress, TrialProgress, clock_text, read_driver
 from results.records.expected_trials import status_counts
-from results.records.tables import read_trials
+from results.records.tables import read_with_warnings
 from results.records.trials import (
     COMPLETED,
     OVERALL,
+    UNFINISHED,
     TrialRecord,
     best_by_tasks,
     read_sweep,
@@ -37,7 +38,7 @@ class SweepState:
     info: Mapping[str, Any]
     """The content of `sweep.json`."""
     records: tuple[TrialRecord, ...]
-    """Those that ran when the sweep stopped are `interrupted`."""
+    """Those that ran when the sweep stopped, or whose files are lost, are `interrupted`: a resume trains them."""
     counts: Counter[str]
     """Trials by status, with those that are not on record yet."""
     tasks: Mapping[str, Task]
@@ -129,14 +130,22 @@ def list_sweeps(storage: str) -> tuple[list[SweepState], list[tuple[str, Excepti
 
 def read_sweep_state(folder: str) -> SweepState:
     """Reads a sweep's state; ValueError if a file is missing, damaged or of another schema."""
-    info, records, driver = read_sweep(folder), read_trials(folder), read_driver(folder)
+    info, found, driver = read_sweep(folder), read_with_warnings(folder), read_driver(folder)
+    lost = {own.trial_id: "its folder is gone" for own in found.records if own.trial_id not in found.with_folder}
+    lost |= found.damaged
+    records = tuple(
+        replace(own, status="interrupted", error=lost[own.trial_id])
+        if own.trial_id in lost and own.status not in UNFINISHED
+        else own
+        for own in found.records
+    )
     stopped = driver.stop_time if driver else None
     is_running = driver is not None and stopped is None
     progress = driver.progress if driver is not None and is_running else {}
     return SweepState(
         folder=folder,
         info=info,
-        records=tuple(records),
+        records=records,
         counts=status_counts(info, records),
         tasks=sweep_tasks(info),
         is_running=is_running,

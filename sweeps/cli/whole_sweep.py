@@ -48,7 +48,8 @@ def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "
         prepared = prepare(options, lambda lines: show(lines, is_verbose), cluster)
         options = prepared.options
         if options.resume:
-            with Ownership(options.folder) as ownership:
+            claim = Ownership(options.folder, takes_over=options.take_over, say=lambda text: show([text], is_verbose))
+            with claim as ownership:
                 plan, known = resume_sweep(prepared, command)
                 show(known.notes, is_verbose)
                 if num_left_to_run(plan, known.records, plan.race) == 0:
@@ -166,9 +167,10 @@ def run_and_finish(
                     show_event(note(text), table)
 
             outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
-        answer()
+        if not outcome.is_lost:
+            answer()
         ending = finish(options, outcome, bool(is_ranked), is_verbose)
-        has_ended = not outcome.is_interrupted
+        has_ended = not (outcome.is_interrupted or outcome.is_lost)
         return ending
     finally:
         lines = report_answer(options, trackers) if has_ended else trackers.finish([], is_interrupted=True)

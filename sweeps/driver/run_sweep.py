@@ -88,6 +88,8 @@ class SweepOutcome:
     """The limit that ended it with trials left, as it was typed."""
     error: str | None = None
     """Why the sweep itself failed."""
+    is_lost: bool = False
+    """Whether it is not this driver's any more, or its folder is gone, as `error` says."""
     closing_errors: tuple[str, ...] = ()
     """Steps of closing the records that failed; the records can be read without them."""
 
@@ -190,12 +192,13 @@ def run_plan(
         finally:
             disconnect()  # a Ray that ends after the training has no effect on the ranking
             close_table(table)
+            ownership.write()  # nothing runs any more
             closing_errors = []
-            if not ownership.is_lost:  # otherwise another driver writes them
+            if ownership.why_lost is None:  # otherwise another driver writes them
                 with contextlib.suppress(OSError):  # it is a copy that nothing reads back
                     save_journal(plan.options.folder, run.journal)
                 closing_errors = close_records(plan, table.records)
-            ownership.write()  # nothing runs any more
+    error = ownership.why_lost or error
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
     limit = limits.reached(table) if table.num_left and not is_interrupted and error is None else None
@@ -203,7 +206,14 @@ def run_plan(
         with contextlib.suppress(OSError, ValueError):  # the end of the command's output says it too
             write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
     ended = outcome_of(table, closing_errors)
-    return replace(ended, is_interrupted=is_interrupted, interruption=why, limit=limit, error=error)
+    return replace(
+        ended,
+        is_interrupted=is_interrupted,
+        interruption=why,
+        limit=limit,
+        error=error,
+        is_lost=ownership.why_lost is not None,
+    )
 
 
 def close_records(plan: SweepPlan, records: Mapping[str, TrialRecord]) -> list[str]:
@@ -357,8 +367,7 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
                 sweep.run.note(text)
             error = why_none_opens(sweep.lanes)
         error = error or sweep.services.why_lost or sweep.failure
-        if sweep.run.ownership.is_lost:
-            error = "another driver has taken the sweep"
+        error = sweep.run.ownership.why_lost or error
         if error is None:
             keep_house(sweep)
         if error is None and not is_winding_down and sweep.services.are_well:

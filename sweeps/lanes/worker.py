@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from mtlib.runtime.storage import local_path
+from mtlib.runtime.storage import exists, is_file, local_path, make_folder, never_make_again
 from mtlib.runtime.workers import expect_workers, from_rank_0, gather_from_workers, num_workers, worker_rank
 from mtlib.training.micro_batches import (
     MicroBatches,
@@ -32,6 +32,7 @@ from mtlib.training.micro_batches import (
     with_micro_batches,
 )
 from results.records.trial_folder import TrialEnd, delete_end, read_end, read_start, write_end, write_start
+from results.records.trials import SWEEP_FILE
 from sweeps.cluster.shared_storage import RULE, find_storage_fault
 from sweeps.driver.trials.messages import Assignment, ErrorCause, Message, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
@@ -144,7 +145,9 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     run = None
     try:
         limit_memory(device, 1.0 if assignment.has_gpu_alone else plan.options.gpus_per_worker)
+        never_make_again(folder.root)
         end = from_rank_0(lambda: find_end(folder, assignment))
+        never_make_again(folder.root, folder.own)
         if end is not None:  # the worker before died after it had ended the trial
             if is_first:
                 reporter.report_end(cast(TrialStatus, end.how), end.error, {"wall_seconds": end.wall_seconds})
@@ -175,13 +178,15 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.log.add(f"attempt {assignment.attempt} on {setup.lane}, {socket.gethostname()}")
                 status, error = run_trial(run)
     except Exception as found:
-        error, is_storage = describe_error(found), is_of_storage(found)
+        is_storage = is_of_storage(found)
+        status, error = end_by_fault(folder, found)
         if not (is_alone and is_storage):
+            if status == "failed" and is_first:
+                reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
             reporter.report_error(error, cause_of(found, plan.options.gpus_per_worker))
             if not is_storage:  # where a log cannot be written either
                 reporter.log.add_error(found)
             raise
-        status = "interrupted"
     release_memory()  # before the table lets another trial begin on the same GPU
     if is_first:
         try:
@@ -191,7 +196,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 record_unloaded(folder, assignment, status, error)
                 reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
         except OSError as found:  # its states are still there
-            reporter.report_end("interrupted", describe_error(found), {"wall_seconds": reporter.wall_seconds})
+            reporter.report_end(*end_by_fault(folder, found), {"wall_seconds": reporter.wall_seconds})
 
 
 def known_micro_batches(folder: TrialFolder, config: TrialConfig) -> MicroBatches | None:
@@ -211,7 +216,9 @@ def smallest(sizes: Sequence[MicroBatches]) -> MicroBatches:
 
 
 def find_end(folder: TrialFolder, assignment: Assignment) -> TrialEnd | None:
-    """On rank 0: how the trial has ended in this run of the sweep; an end from before is deleted: it is run again."""
+    """On rank 0: how the trial has ended in this run of the sweep, with a folder from now on; an end from before is
+    deleted: it is run again."""
+    make_folder(folder.own)
     if assignment.attempt == 1:
         delete_end(folder.root, folder.trial_id)
         return None
@@ -226,6 +233,13 @@ def record_unloaded(folder: TrialFolder, assignment: Assignment, status: TrialSt
     if status != "interrupted":
         write_start(folder.root, start_of(assignment, folder, socket.gethostname()))
         write_end(folder.root, folder.trial_id, TrialEnd(how=status, error=error, time=time.time()))
+
+
+def end_by_fault(folder: TrialFolder, error: Exception) -> tuple[TrialStatus, str]:
+    """Returns how a trial ends that a disk stops, and why: where its own folder alone is gone, it has failed."""
+    if isinstance(error, FileNotFoundError) and is_file(folder.root, SWEEP_FILE) and not exists(folder.own):
+        return "failed", f"its folder {folder.own.base_path} was renamed or removed while it trained"
+    return "interrupted", describe_error(error)
 
 
 def is_of_storage(error: BaseException) -> bool:

@@ -52,6 +52,7 @@ CHANGEABLE_OPTIONS = (
     "replicate_best",
     "until_decided",
     "retry_failed",
+    "take_over",
     "vary",
 )
 """Options, besides the storage and the address, that a resume may change; data and encoder only by their place, the
@@ -77,7 +78,7 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
     storage = read_storage(given.get("storage", DEFAULT_STORAGE))
     if "resume" in given:
         return replace(read_resumption(given, storage), address=address)
-    for name in ("extend", "retry_failed"):
+    for name in ("extend", "retry_failed", "take_over"):
         require(name not in given, f"{flag_of(name)} must come with --resume SWEEP", "none")
 
     # What is searched, and how.
@@ -150,6 +151,8 @@ def read_resumption(given: GivenOptions, storage: str) -> SweepOptions:
         changes |= add_values(begun, changes["vary"])
     if "replicate_best" in changes and begun.replicate_best is None:
         changes["chosen_by"] = begun.common_replicates
+    if {"data", "encoder"} & changes.keys():
+        changes["began_as_demonstration"] = begun.is_demonstration
     return replace(begun, **{**changes, **read_places(changes)})
 
 

@@ -93,12 +93,14 @@ def find_sources(
 
     The demonstration's corpus and encoder are written if they are used.
     """
-    if options.data is not None:
+    if options.data is not None and not options.is_demonstration:
         return options.data, options.encoder or base.encoder.name, ()
     with writing_to(options.storage):
         corpus, tiny_encoder = demo_folder(options.cache_folder)
-    if options.encoder is None:
-        return corpus, str(tiny_encoder), (DEMO_NOTE,)
+    if options.is_demonstration:
+        notes = (DEMO_NOTE,) if options.data is None and options.encoder is None else ()
+        return options.data or corpus, options.encoder or str(tiny_encoder), notes
+    assert options.encoder is not None
     settings = "general" if asked is None else asked.name
     note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{settings}'."
     return corpus, options.encoder, (note,)
@@ -113,14 +115,9 @@ def writing_to(place: str) -> Iterator[None]:
         raise ValueError(f"--storage must be a place that can be written, got {place}: {first_line(error)}") from error
 
 
-def is_demonstration(options: SweepOptions) -> bool:
-    """Returns whether the demonstration's data and encoder are used."""
-    return options.data is None and options.encoder is None
-
-
 def change_base(base: TrialConfig, encoder: str, options: SweepOptions) -> TrialConfig:
     """Returns a base configuration with the demonstration's overrides, encoder, seed, --hold-out and --set."""
-    base = base.override(demo_overrides(base)) if is_demonstration(options) else base
+    base = base.override(demo_overrides(base)) if options.is_demonstration else base
     given = {"encoder.name": encoder, "seed": options.seed, "data.hold_out": options.hold_out}
     base = base.override(given)
     try:
@@ -136,7 +133,7 @@ def short_grid(asked: SearchSpace, base: TrialConfig, options: SweepOptions) -> 
     """Returns the space of --space around a changed base; the demonstration's whole plans of stages are short."""
     has_grid = bool(asked.grid) or options.search != "grid"
     require(has_grid, f"--search must be tpe or random for space '{asked.name}', which has no grid", options.search)
-    is_short = is_demonstration(options)
+    is_short = options.is_demonstration
     grid = change_plans(asked, lambda config: demo_stages(config.stages)) if is_short else asked.grid
     return dataclasses.replace(asked, base=base, grid=grid)
 

@@ -19,6 +19,7 @@ MakePlan = Callable[..., SweepPlan]
 
 
 UNUSUAL_OPTIONS: dict[str, Any] = {
+    "began_as_demonstration": True,
     "space": "smart_lambda",
     "vary": {"smart.num_steps": "1,2"},
     "smaller_grids": ({"smart.num_steps": "1"},),

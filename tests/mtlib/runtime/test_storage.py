@@ -25,6 +25,7 @@ from mtlib.runtime.storage import (
     local_path,
     make_folder,
     move_file,
+    never_make_again,
     open_folder,
     read_bytes,
     retry,
@@ -272,3 +273,17 @@ def test_a_home_folder_that_is_unknown_is_one_line_where_it_is_named(
     for error in (one_line_error(open_folder, path), one_line_error(absolute_location, path)):
         assert error.endswith(f"got {path}")
     assert absolute_location("/data") == str(expanded_path("/data")) == "/data"
+
+
+def test_folders_that_are_kept_are_not_made_again_by_a_write(tmp_path: Path) -> None:
+    root, kept = open_folder(tmp_path), tmp_path / "first"
+    write_bytes(root, "first/one", b"1")
+    never_make_again(kept)
+    kept.rename(tmp_path / "elsewhere")
+    for write in (lambda: write_bytes(root, "first/a/two", b"2"), lambda: make_folder(kept)):
+        with pytest.raises(FileNotFoundError):
+            write()
+    write_bytes(root, "first-b/three", b"3")
+    assert not kept.exists()
+    never_make_again()
+    write_bytes(root, "first/one", b"1")

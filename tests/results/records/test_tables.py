@@ -235,7 +235,7 @@ def test_status_of_a_trial_without_end_follows_from_the_driver(folder: Path, mak
     write_caches(folder, [])
     write_driver(folder, {"0003-r0": {"since": 0.0}})
     assert statuses() == ["complete", "pruned", "interrupted", "running", "queued"]
-    for gone in ({"has_stopped": True}, {"time": 0.0}, {"pid": 2**22 + 1}):
+    for gone in ({"has_stopped": True}, {"time": 0.0, "processes": ""}, {"pid": 2**22 + 1}):
         write_driver(folder, {TRIALS[2]: {"since": 0.0}}, **gone)
         assert statuses() == ["complete", "pruned", "interrupted", "interrupted", "queued"]
 

@@ -35,7 +35,11 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
         *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
         *("--node-wait-minutes", "3", "--silent-minutes", "5", "--max-hours", "1.5", "--max-steps", "900"),
     )
-    of_resumed = {"chosen_by": 1, "smaller_grids": ()}  # only a resumed sweep has others
+    of_resumed = {
+        "began_as_demonstration": False,
+        "chosen_by": 1,
+        "smaller_grids": (),
+    }  # only a resumed sweep has others
     own = UNUSUAL_OPTIONS | {"methods": (str(methods),)} | of_resumed
     assert options == SweepOptions(data=tmp_path, storage=f"{tmp_path}/s", **own)
 

@@ -16,6 +16,7 @@ from results.selection.select_all import SelectionRequest
 from sweeps.cli.summary import exit_code, finish_sweep, show_answer
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
+from tests.driver_files import write_driver
 from tests.results.conftest import build_record, build_report
 from tests.results.selection.scored_sweep import keep_weights
 
@@ -76,6 +77,13 @@ def test_interrupted_sweep_ends_with_the_resume_command(
     assert command == f"  python sweeps/run.py --resume {asked.folder}"
 
 
+def test_sweep_that_is_lost_ends_in_a_line_without_a_command(
+    options: Build, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ending = finish_sweep(options(), outcome_with(error="the folder was renamed", is_lost=True))
+    assert (ending.exit_code, *capsys.readouterr()) == (1, "", "The sweep ended here: the folder was renamed.\n")
+
+
 @pytest.fixture
 def two_trials(options: Build) -> SweepOptions:
     """A scored sweep of two trials."""
@@ -85,6 +93,16 @@ def two_trials(options: Build) -> SweepOptions:
         write_epoch(asked.folder, f"{number:04d}-r0", build_report(1, skill=0.5, seed=number))
         keep_weights(Path(asked.folder), f"{number:04d}-r0", overall=1)
     return asked
+
+
+def test_no_trial_is_called_running_at_the_end_of_a_sweep(
+    two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a full disk `driver.json` still says what ran."""
+    write_trials(two_trials.folder, [build_record(0), build_record(1, status="interrupted")], ("sst", "qqp", "sts"))
+    write_driver(two_trials.folder, {"0001-r0": {"since": 1.0}})
+    assert show_answer(two_trials.folder)
+    assert ": 1 complete, 1 interrupted" in capsys.readouterr().out
 
 
 def test_sweep_at_a_limit_selects_ensembles_and_ends_with_the_command_that_goes_on(

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,18 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.program_names import PROJECT_FOLDER
+from mtlib.runtime.storage import open_folder, write_bytes
 from mtlib.tasks import TASKS
-from results.records.tables import write_trials
+from results.records.tables import read_trials, write_caches, write_trials
+from results.records.trial_folder import log_path
 from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
+from search_spaces.space import load_space
 from sweeps.cli.sweep_state import list_sweeps, read_sweep_state, step_text
+from sweeps.driver.history import read_known
+from sweeps.options import SweepOptions
+from sweeps.trials.trial import make_trial
 from tests.driver_files import write_driver
+from tests.recorded_trials import write_trial
 from tests.results.conftest import build_record
 
 Write = Callable[..., str]
@@ -38,6 +46,10 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         write_sweep(folder, {"name": name, "created": "2026-01-02T03:04:05+00:00", "space": space, **info})
         if records:
             write_trials(folder, records, tuple(TASKS))
+        for record in records:
+            write_bytes(
+                open_folder(folder), log_path(record.trial_id), b""
+            )  # without a folder it would be trained again
         if life != "none":
             running = {record.trial_id: {"since": time.time()} for record in records if record.status == "running"}
             write_driver(folder, running, has_stopped=life == "stopped")
@@ -70,6 +82,22 @@ def test_sweep_with_nothing_left_has_ended(write: Write, status: str, next_comma
     state = read_sweep_state(write(trial(0, "complete"), trial(1, status)))
     assert (state.life, state.num_left) == ("ended", 0)
     assert state.next_command == next_command.format(state.folder)
+
+
+@pytest.mark.parametrize("lost", ["trials/0001-r0/epochs/0001.parquet", "trials/0001-r0/epochs", "trials/0001-r0"])
+def test_trial_whose_files_are_gone_is_left_as_a_resume_trains_it_again(tmp_path: Path, lost: str) -> None:
+    options = SweepOptions(space="joint", name="mine", storage=str(tmp_path))
+    write_sweep(options.folder, {"name": "mine"})
+    for number in (0, 1):
+        write_trial(options.folder, make_trial(load_space("joint"), number, 0, {}), "complete", (0.5, 0.6))
+    write_caches(options.folder, read_trials(options.folder))
+    assert read_sweep_state(options.folder).num_left == 0
+    path = Path(options.folder, lost)
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    state = read_sweep_state(options.folder)
+    assert (state.num_done, state.num_left) == (1, 1)
+    known = read_known(options, "overall", TASKS).records
+    assert [own.trial_id for own in known if own.status != "queued"] == ["0000-r0"]
 
 
 def test_replicates_that_had_begun_when_the_first_failed_count(write: Write) -> None:

@@ -69,7 +69,7 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, heard: list[str], *, has_traine
         *,
         on_trained: Callable[[], None],
     ) -> SweepOutcome:
-        assert (known, ownership.is_lost) == (None, False)
+        assert (known, ownership.why_lost) == (None, None)
         on_event(Event(kind="note"), open_table(plan))
         if has_trained:
             on_trained()

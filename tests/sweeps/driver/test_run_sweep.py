@@ -368,12 +368,8 @@ def test_sweep_that_another_driver_has_taken_is_not_written_into(
     write_trial(plan.options.folder, make_trial(plan.space, 0, 0, {"smart.weight": 0.0}), "complete", (0.5,))
     before = {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")}
     ownership, inputs = Ownership(plan.options.folder), cast(TrainingInputs, None)
-
-    def lose(_run: SweepRun) -> str:
-        ownership.is_lost = True
-        return "another driver has taken the sweep"
-
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_on_ray", lose)
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_on_ray", lambda _run: "TuneError: Traceback")
     outcome = run_plan(plan, inputs, lambda _event, _table: None, ownership)
-    assert outcome.error is not None
+    assert outcome.is_lost
+    assert "has taken the sweep over" in str(outcome.error)
     assert {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")} == before

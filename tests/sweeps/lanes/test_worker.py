@@ -32,6 +32,7 @@ from mtlib.runtime.storage import open_folder
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
+from results.records.trials import SWEEP_FILE
 from sweeps.driver.dispatcher import Dispatcher
 from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Assignment, Message
@@ -265,6 +266,26 @@ def test_states_stay_where_the_end_cannot_be_recorded(plain_lane: PlainLane, mon
     assert again.end == ("complete", None)
     assert len(again.steps) < len(first.steps)
     assert saved_states(plain_lane.states(BAD)) == []
+
+
+@pytest.mark.parametrize(("lost", "how"), [("trials/bad", "failed"), ("", "interrupted")])
+def test_trial_whose_folder_is_renamed_fails_alone_and_nothing_makes_the_folder_again(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch, lost: str, how: str
+) -> None:
+    """Where the sweep's folder is renamed all trials are interrupted, and the driver says why."""
+    (plain_lane.folder / SWEEP_FILE).touch()
+    folder = plain_lane.folder / lost.replace("bad", BAD)
+
+    def rename(*_arguments: Any) -> bool:
+        folder.rename(plain_lane.folder.parent / "renamed")
+        monkeypatch.undo()
+        return True
+
+    monkeypatch.setattr(PlainReporter, "on_epoch", rename)
+    ended = plain_lane.run(BAD).end
+    assert ended is not None
+    assert (ended[0], "its folder" in str(ended[1])) == (how, how == "failed")
+    assert not folder.exists()
 
 
 def best_digests(folder: Path, trial_id: str) -> dict[str, int]:

@@ -72,6 +72,7 @@ def test_gpus_of_a_worker_are_given_found_or_measured(given: Any, number: float,
         ({"space": "joint", "encoder": "./no"}, "--encoder must be a hub name or a folder that exists, got './no'"),
         ({"space": "joint", "extend": 3}, "--extend must come with --resume SWEEP, got none"),
         ({"space": "joint", "retry_failed": True}, "--retry-failed must come with --resume SWEEP, got none"),
+        ({"space": "joint", "take_over": True}, "--take-over must come with --resume SWEEP, got none"),
         ({"space": "joint", "seed": -1}, "--seed must be at least 0, got -1"),
     ],
 )
@@ -120,12 +121,14 @@ def test_resumed_sweep_keeps_its_options_but_those_that_may_change(tmp_path: Pat
         "max_steps": 50,
         "extend": 6,
         "retry_failed": True,
+        "take_over": True,
         "address": "auto",
         "log_to": ("wandb",),
     }
     assert read(resume=begun.folder, **changes) == replace(begun, resume=True, **changes)
     moved = read(resume=begun.folder, data=str(tmp_path), encoder="roberta-base")
-    assert moved == replace(begun, resume=True, data=tmp_path, encoder="roberta-base")
+    places: dict[str, Any] = {"data": tmp_path, "encoder": "roberta-base"}
+    assert moved == replace(begun, resume=True, began_as_demonstration=True, **places)
 
 
 @pytest.mark.parametrize(

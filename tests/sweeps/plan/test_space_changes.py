@@ -76,6 +76,15 @@ def test_an_encoder_of_ones_own_may_read_the_demonstration(options: Build) -> No
     assert "your encoder and the settings of 'smart_lambda'" in note
 
 
+def test_demonstration_keeps_its_settings_where_its_own_files_are_named(options: Build) -> None:
+    """A sweep that is resumed after its storage was moved."""
+    corpus, encoder, _ = find_sources(options(), SPACE.base, SPACE)
+    named = options(began_as_demonstration=True, data=corpus, encoder=encoder)
+    for moved in (named, dataclasses.replace(named, data=None), dataclasses.replace(named, encoder=None)):
+        assert find_sources(moved, SPACE.base, SPACE)[:2] == (corpus, encoder)
+        assert change_base(SPACE.base, encoder, moved) == change_base(SPACE.base, encoder, options())
+
+
 def test_unwritable_storage_is_one_line(options: Build, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     message = one_line_error(find_sources, options(storage=f"{tmp_path}/file"), SPACE.base, SPACE)
