@@ -39,7 +39,7 @@ SOCKET_BELOW = "/ray/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_s
 """Path of the longest socket of a local Ray, below its folder of temporary files."""
 START_ATTEMPTS = 3
 """A machine that is busy with something else may miss Ray's limits once or twice; a third miss is an error."""
-SLOW_SECONDS = 20.0
+SLOW_START_SECONDS = 20.0
 """After so long a line says what is awaited."""
 START_FAILURES = ("timed out during startup", "Failed to start GCS")
 """Parts of Ray's error messages when its processes did not start in time, or one of them died."""
@@ -197,7 +197,7 @@ def start_local_once(store_bytes: int, note: Callable[[str], None]) -> str | Non
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
     what = "its control service, node and dashboard have 30 s each to answer; the machine may be busy"
-    slow = threading.Timer(SLOW_SECONDS, note, [f"Ray still starts: {what}"])
+    slow = threading.Timer(SLOW_START_SECONDS, note, [f"Ray still starts: {what}"])
     slow.start()
     try:
         with ignoring_interrupts():
