@@ -299,6 +299,28 @@ def interrupt(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
     return "SIGINT to the driver", ()
 
 
+def signal_group(number: signal.Signals) -> Callable[[Sweep, random.Random], tuple[str, tuple[()]]]:
+    """A fault that sends a signal to the command and all processes of its Ray, as a terminal or a batch system does."""
+
+    def inject(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
+        assert sweep.process is not None
+        with suppress(ProcessLookupError):
+            os.killpg(sweep.process.pid, number)
+        return f"{number.name} to the process group", ()
+
+    return inject
+
+
+def kill_lane(sweep: Sweep, draw: random.Random) -> tuple[str, tuple[()]]:
+    """Kills a worker, and the controllers while they start it again, which leaves CPUs reserved."""
+    kill("ray::RayTrainWorker")(sweep, draw)
+    sweep.wait_for(lambda: False, draw.uniform(1, 4))
+    for one in (found := sweep.processes("ray::TrainController")):
+        with suppress(psutil.Error):
+            one.kill()
+    return f"SIGKILL to a worker, then to {len(found)} controllers", ()
+
+
 def fill_disk(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
     """Fills the storage with a file."""
     size = shutil.disk_usage(sweep.storage).free
@@ -440,6 +462,9 @@ kinds: Mapping[str, Kind] = {
     "gcs": Kind(inject=kill("gcs/gcs_server"), says=r"^The sweep failed: .*Ray", ends=True),
     "everything": Kind(inject=kill_everything, says="", ends=True),
     "interrupt": Kind(inject=interrupt, says="[Ii]nterrupted", ends=True),
+    "terminate": Kind(inject=signal_group(signal.SIGTERM), says="Stopped by SIGTERM", ends=True),
+    "hang-up": Kind(inject=signal_group(signal.SIGHUP), says="Stopped by SIGHUP", ends=True),
+    "lane": Kind(inject=kill_lane, says=r"is lost"),
     "stopped-worker": Kind(inject=kill("ray::RayTrainWorker", signal.SIGSTOP), says=r"is down"),
     "full": Kind(
         inject=fill_disk, says=r"[Nn]o space|disk", repair=empty_disk, ends=True, needs_root=True, place="disk"

@@ -1,5 +1,6 @@
 """The options of a sweep (`SweepOptions`), checked when built; with its space and data they are its `SweepPlan`."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -22,6 +23,8 @@ from search_spaces.vary import VariedValues, is_range
 Search = Literal["grid", "tpe", "random"]
 Scheduler = Literal["asha", "none"]
 
+CACHE = ".cache"
+"""Folder in a storage of what its sweeps share; no sweep's name begins with a dot."""
 ENCODER_KEY = "encoder.name"
 """Key of a configuration whose values `vary` has as they are found: hub names, or absolute paths of folders."""
 MOST_RACED, BEST_RACED = 20, 8
@@ -182,14 +185,14 @@ class SweepOptions:
 
     @property
     def shared_folder(self) -> str:
-        """Folder of what sweeps share: stages, and a register of finished trials. No sweep's name begins with a dot."""
-        return join_location(self.storage, ".cache")
+        """Folder of what sweeps share: stages, and a register of finished trials."""
+        return join_location(self.storage, cache_name(self.storage))
 
     @property
     def cache_folder(self) -> Path:
         """Folder on the driver's disk for tokens and the demonstration's files."""
-        storage = local_path(self.storage)
-        return (expanded_path(DEFAULT_STORAGE) if storage is None else storage) / ".cache"
+        storage = local_path(self.storage) or expanded_path(DEFAULT_STORAGE)
+        return storage / cache_name(storage)
 
     @property
     def num_drawn(self) -> int | None:
@@ -219,6 +222,13 @@ class SweepOptions:
 def flag_of(name: str) -> str:
     """Returns the flag of an option."""
     return "--no-reuse" if name == "reuse" else f"--{name.replace('_', '-')}"
+
+
+def cache_name(storage: str | Path) -> str:
+    """Returns the name of `CACHE` in a storage; one of this account's own where another account's cannot be written."""
+    found = local_path(join_location(storage, CACHE))
+    is_shared = found is None or not os.access(found, os.F_OK) or os.access(found, os.W_OK | os.X_OK)
+    return CACHE if is_shared else f"{CACHE}-{os.getuid()}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,7 +139,10 @@ def write_tensors(root: fs.SubTreeFileSystem, path: str, tensors: Mapping[str, T
     checksums = []
 
     def write(temporary: Any) -> None:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         save_file(on_host, temporary)  # without a second copy of all bytes
+        temporary.chmod(mode)  # safetensors lets nobody else read what it writes, whatever the umask
         checksums.append(file_crc32(temporary))
 
     write_local(root, path, write)

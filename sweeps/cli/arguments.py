@@ -75,7 +75,7 @@ files: {DEFAULT_STORAGE}/NAME holds the sweep; print its ranking again with
 
 exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {WRONG_USE} wrong use, \
 {SOME_FAILED} some trials failed,
-  {LIMIT_REACHED} a limit was reached, {INTERRUPTED} interrupted
+  {LIMIT_REACHED} a limit was reached, {INTERRUPTED} interrupted (Ctrl-C, SIGTERM, SIGHUP)
 """
     parser = new_parser(run, usage, description, examples, runs_methods=True)
     add_question(parser.add_argument_group("question").add_argument)

@@ -26,8 +26,6 @@ from sweeps.cluster.ray_settings import WORKER_VARIABLES
 
 GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
 """Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
-TOKEN_FILE = Path(os.path.expanduser("~/.ray/auth_token"))  # noqa: PTH111 - it stays where there is no home
-"""Which a local Ray leaves, and which `ray start` on this machine then asks for."""
 MIN_STORE_BYTES = 200 * 2**20
 """Least size of a local Ray's object store."""
 STORE_SHARE = 1.2
@@ -41,6 +39,8 @@ SOCKET_BELOW = "/ray/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_s
 """Path of the longest socket of a local Ray, below its folder of temporary files."""
 START_ATTEMPTS = 3
 """A machine that is busy with something else may miss Ray's limits once or twice; a third miss is an error."""
+SLOW_START_SECONDS = 20.0
+"""After so long a line says what is awaited."""
 START_FAILURES = ("timed out during startup", "Failed to start GCS")
 """Parts of Ray's error messages when its processes did not start in time, or one of them died."""
 SETUP_HOOK = f"{collect_rarely.__module__}.{collect_rarely.__name__}"
@@ -78,6 +78,7 @@ def connected_to_ray(
     if ray.is_initialized():
         yield connected.get("dashboard")
         return
+    hide_token(note)
     dashboard = start_local(store_size(num_bytes), note) if address is None else connect(address)
     connected["dashboard"] = dashboard
     try:
@@ -129,7 +130,7 @@ def start_local(store_bytes: int, note: Callable[[str], None] = lambda _text: No
     reason = ""
     for _ in range(START_ATTEMPTS):
         try:
-            return start_local_once(store_bytes)
+            return start_local_once(store_bytes, note)
         except Exception as error:  # Ray raises nothing more specific
             ray.shutdown()
             if not any(part in str(error) for part in START_FAILURES):
@@ -154,20 +155,50 @@ def use_short_folder() -> None:
         os.environ["RAY_TMPDIR"] = os.environ["TMPDIR"] = own or "/tmp"  # the dashboard makes sockets in TMPDIR itself
 
 
+def token_path() -> Path:
+    """Returns where Ray keeps its token; once there is one, it asks for it on every cluster of this account."""
+    return Path(os.path.expanduser("~/.ray/auth_token"))  # noqa: PTH111 - it stays where there is no home
+
+
 def use_own_token() -> None:
-    """Gives a local Ray a token where the home folder, in which it would write one, cannot be written."""
-    folder = Path("~/.ray").expanduser()
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK) and not (folder / "auth_token").exists():
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())
+    """Writes the token of a local Ray where there is none, as Ray would let every account of the machine read it.
+
+    Where the home folder cannot be written the token is in the environment alone.
+    """
+    has_own = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ
+    if has_own or os.environ.get("RAY_AUTH_MODE", "token").lower() != "token":
+        return
+    path, token = token_path(), secrets.token_hex(32)
+    whole = path.with_name(f".{path.name}.{token[:8]}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            whole.touch(mode=0o600)
+            whole.write_text(token)
+            with contextlib.suppress(FileExistsError):  # another sweep was first: its Ray has that token
+                os.link(whole, path)
+            whole.unlink()
+    except OSError:
+        if not os.access(path, os.R_OK):
+            os.environ["RAY_AUTH_TOKEN"] = token
 
 
-def start_local_once(store_bytes: int) -> str | None:
+def hide_token(note: Callable[[str], None]) -> None:
+    """Lets no other account read a token that Ray has written; `note` gets a line where one could."""
+    with contextlib.suppress(OSError):  # there is none, or it is another account's
+        if token_path().stat().st_mode & 0o077:
+            token_path().chmod(0o600)
+            note(f"{token_path()} could be read by others, who could submit jobs to your Ray; it no longer can")
+
+
+def start_local_once(store_bytes: int, note: Callable[[str], None]) -> str | None:
     """Starts Ray, with a port of its own; its dashboard's URL. Raises Exception where its processes take too long."""
     port = free_port()
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
+    what = "its control service, node and dashboard have 30 s each to answer; the machine may be busy"
+    slow = threading.Timer(SLOW_START_SECONDS, note, [f"Ray still starts: {what}"])
+    slow.start()
     try:
         with ignoring_interrupts():
             # Without RAY_ADDRESS workers may connect to another Ray of this machine.
@@ -177,7 +208,10 @@ def start_local_once(store_bytes: int) -> str | None:
                 include_dashboard=True,  # also frees what killed controllers of lanes have reserved
                 object_store_memory=store_bytes,
             )
+    except SystemExit:  # by Ray's handler of SIGTERM
+        raise KeyboardInterrupt from None
     finally:
+        slow.cancel()
         del os.environ[GCS_PORT_VARIABLE]
 
 
@@ -202,18 +236,19 @@ def init_silently(address: str, variables: dict[str, str], **settings: Any) -> s
 
 @contextlib.contextmanager
 def ignoring_interrupts() -> Iterator[None]:
-    """Lets processes that are started in this context ignore Ctrl-C, which a terminal sends to all of them.
+    """Lets processes that are started in this context ignore Ctrl-C and SIGHUP, which a terminal sends to all of them.
 
-    Ray's other processes block it; the one that would serve a dashboard would die.
+    Some of Ray's processes would die, and trials could not save their states.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def free_port() -> int:
@@ -248,7 +283,7 @@ def connect(address: str) -> str | None:
                 socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
             except OSError as error:
                 raise OSError(f"{known}: {first_line(error)}" if known != address else first_line(error)) from error
-        if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()) and TOKEN_FILE.is_file():
+        if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()) and token_path().is_file():
             os.environ.setdefault("RAY_AUTH_MODE", "token")
         return init_silently(address, {})
     except (OSError, ValueError) as error:

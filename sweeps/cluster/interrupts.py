@@ -1,12 +1,13 @@
 """Stop requests: the first Ctrl-C stops the program cleanly, the second one at once."""
 
+import os
 import signal
 import threading
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Ctrl-C, and what `ray job stop` and batch systems send."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, what `ray job stop` and batch systems send, and the end of a terminal or of a connection to it."""
 
 
 class Interrupts:
@@ -14,8 +15,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.count = 0
-        self.is_terminated = False
-        """Whether one of them was SIGTERM: what sends it kills the process a few seconds later."""
+        self.unannounced: str | None = None
+        """SIGTERM or SIGHUP, until that has been said: what sends it may kill the process three seconds later."""
         self.reason: str | None = None
         """Why the program itself requested a stop, in one clause; None if it did not."""
         self._handlers: dict[signal.Signals, Any] = {}
@@ -30,6 +31,8 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             return
         for number in SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # under nohup, which lets a program outlive its terminal
             previous = signal.signal(number, self._note)
             self._handlers.setdefault(number, previous)
 
@@ -48,6 +51,18 @@ class Interrupts:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.count += 1
-        self.is_terminated = self.is_terminated or number == signal.SIGTERM
+        if number != signal.SIGINT:
+            self.unannounced = signal.Signals(number).name
+        if number == signal.SIGHUP:
+            drop_terminal()
         if self.count > 1:
             raise KeyboardInterrupt
+
+
+def drop_terminal() -> None:
+    """Sends output to /dev/null that would go to a terminal that is gone, where each writing fails."""
+    for stream in (1, 2):
+        try:
+            os.write(stream, b"")
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)

@@ -275,7 +275,7 @@ def run_on_ray(run: SweepRun) -> str | None:
         try:
             sweep = start_sweep(run, put_inputs(run.inputs, plan.data_folder, plan.options.cache_folder))
         except RayError as lost:
-            return describe_ray_error(lost)
+            return describe_ray_error(run, lost)
         try:
             error = handle_until_end(sweep)
             if error is None and sweep.race is not None:
@@ -286,7 +286,7 @@ def run_on_ray(run: SweepRun) -> str | None:
                 run.on_trained()
             return error
         except RayError as lost:
-            return describe_ray_error(lost)
+            return describe_ray_error(run, lost)
         except BrokenPipeError:  # nobody reads the progress any more; it says nothing about the storage
             raise
         except OSError as fault:
@@ -297,9 +297,17 @@ def run_on_ray(run: SweepRun) -> str | None:
             close_sweep(sweep, seconds if sweep.services.are_well else 0.0)
 
 
-def describe_ray_error(error: RayError) -> str:
-    """Returns why a sweep cannot go on, in a line."""
-    return f"Ray failed: {first_line(error)}"
+def describe_ray_error(run: SweepRun, error: RayError) -> str | None:
+    """Returns why a sweep cannot go on, in a line; None after a signal, which may have gone to Ray's processes too."""
+    announce_stop(run)
+    return None if run.interrupts.count else f"Ray failed: {first_line(error)}"
+
+
+def announce_stop(run: SweepRun) -> None:
+    """Says how to go on after a signal whose sender may not wait for the summary, once."""
+    name, run.interrupts.unannounced = run.interrupts.unannounced, None
+    if name is not None:
+        run.note(f"Stopped by {name}. Continue with: {resume_command(run.plan.options.folder)}")
 
 
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
@@ -357,17 +365,19 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
     deadline, is_winding_down = float("inf"), False
     while not sweep.tune_run.is_over and time.monotonic() < deadline:
         handle_events(sweep, POLL_SECONDS)
+        announce_stop(sweep.run)
         if deadline < float("inf"):
             if not any(row.runs for row in list(sweep.run.table.rows.values())):
                 break
             continue  # everything is ending already
         sweep.services.check()
-        if sweep.services.are_well:
-            for text in remove_ended(sweep.lanes):
-                sweep.run.note(text)
-            error = why_none_opens(sweep.lanes)
-        error = error or sweep.services.why_lost or sweep.failure
-        error = sweep.run.ownership.why_lost or error
+        if not sweep.run.interrupts.count:  # a signal may have gone to Ray's processes too
+            if sweep.services.are_well:
+                for text in remove_ended(sweep.lanes):
+                    sweep.run.note(text)
+                error = why_none_opens(sweep.lanes)
+            error = error or sweep.services.why_lost
+        error = sweep.run.ownership.why_lost or error or sweep.failure
         if error is None:
             keep_house(sweep)
         if error is None and not is_winding_down and sweep.services.are_well:
@@ -380,10 +390,7 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
             sweep.dispatcher.tell(Message(kind="stop"))
     sweep.stopper.stop()
     handle_events(sweep, 0.0)
-    if sweep.run.interrupts.is_terminated:  # the summary may come too late
-        command = resume_command(sweep.run.plan.options.folder)
-        sweep.run.note(f"Stopped by SIGTERM. Continue with: {command}")
-    return error or sweep.tune_run.error
+    return error or (None if sweep.run.interrupts.count else sweep.tune_run.error)
 
 
 def seconds_to_save(sweep: RunningSweep) -> float:

@@ -45,6 +45,8 @@ def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
     """Returns how a lane's workers ended, by Ray Train's exception of each rank:
     by an error of their own, or by dying."""
     own = [error for error in errors.values() if not type(error).__module__.startswith("ray.")]
+    if not own and any(" is unavailable" in str(error) for error in errors.values()):
+        return "a worker process does not answer"
     return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
 
 

@@ -10,6 +10,8 @@ from ray.actor import ActorHandle
 
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import alive_nodes, describe_cluster, describe_lane, fits_cluster, num_lanes
+from sweeps.cluster.connection import connected
+from sweeps.cluster.reservations import free_group, idle_groups
 from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Message
 from sweeps.driver.trials.table import TrialTable
@@ -22,6 +24,8 @@ SLOW_SECONDS = 60.0
 """A lane without workers for so long is named, and again after as long."""
 CHECK_SECONDS = 2.0
 """Between two checks of the cluster's nodes."""
+FREEING_SECONDS = 10.0
+"""Between two looks, once a lane was lost, at what is reserved for no lane."""
 MAX_FAILURES = 3
 """Lanes that may fail to open, one after another, before the sweep gives up."""
 
@@ -50,6 +54,9 @@ class Lanes:
     """Why lanes could not open, since one did."""
     asked: dict[str, float] = field(default_factory=dict)
     """When each lane was begun, or was last said to have no workers, on the monotonic clock."""
+    idle: set[str] | None = None
+    """Placement groups without workers at the last look for them; None before a lane was lost."""
+    next_look: float = 0.0
     num_opened: int = 0
     nodes: dict[str, str] = field(default_factory=dict)
     """Hosts of the alive nodes at the last check, by node id."""
@@ -93,6 +100,7 @@ def note_event(lanes: Lanes, event: Event) -> None:
         lanes.failures.clear()
     elif event.kind == "lane_closed":
         lanes.closed.add(lane)
+        lanes.refused.update(event.facts.get("refused", ()))
     elif event.kind == "lane_down" and lane not in lanes.ever_open:
         lanes.failures.append(event.facts["why"])
     elif event.kind == "lane_failed" and event.facts["refused"]:  # as if these nodes were not there
@@ -109,11 +117,14 @@ def remove_ended(lanes: Lanes) -> Iterator[str]:
     for run in [run for run in lanes.runs if run.is_over]:
         lanes.runs.remove(run)
         why = run.error or "its run in Ray Train ended"
+        if why.startswith(("ActorDiedError", "ActorUnavailableError")):
+            why = "its controller in Ray Train died or does not answer"
         lanes.tell(Message(kind="lane_ended", lane=run.name, facts={"why": why}))
         if run.name in lanes.closed or (lanes.failures and run.error is None):
             continue
         if run.name not in lanes.ever_open:
             lanes.failures.append(why)
+        lanes.idle = lanes.idle or set()
         yield f"{run.name} is lost: {why}"
 
 
@@ -131,7 +142,22 @@ def slow_lanes(lanes: Lanes) -> Iterator[str]:
     for run in lanes.runs:
         if run.name not in lanes.ever_open and now - lanes.asked.get(run.name, now) >= SLOW_SECONDS:
             lanes.asked[run.name] = now
-            yield f"{run.name} has no workers yet: Ray starts them, or waits for resources"
+            hint = "" if connected or lanes.idle is None else "; a lost lane keeps its own until this program ends"
+            yield f"{run.name} has no workers yet: Ray starts them, or waits for resources{hint}"
+
+
+def free_lost(lanes: Lanes, now: float) -> Iterator[str]:
+    """Frees what lost lanes had reserved, which Ray Train keeps if it is killed while it starts workers.
+
+    Where the user's own program has connected Ray, other work of it may have reserved the same: nothing is freed.
+    """
+    if lanes.idle is None or now < lanes.next_look or not connected:
+        return
+    lanes.next_look, found = now + FREEING_SECONDS, idle_groups()
+    for group in found & lanes.idle:
+        free_group(group)
+        yield "Freed what a lost lane had reserved"
+    lanes.idle = found
 
 
 def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
@@ -155,6 +181,7 @@ def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
         if lanes.ever_open:
             yield f"Opening {count} more lane{'s' * (count > 1)}"
         open_lanes(lanes, count)
+    yield from free_lost(lanes, now)
     yield from slow_lanes(lanes)
     yield from watch_capacity(lanes, now)
 

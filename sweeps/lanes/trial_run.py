@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import torch
+from ray.exceptions import ActorUnavailableError
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -22,6 +23,7 @@ from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.workers import from_rank_0, num_workers, worker_rank
 from mtlib.stages.plan import num_epochs
 from mtlib.train import train
+from mtlib.training.epoch_report import StepProgress
 from mtlib.training.step import Interrupted
 from results.records.trial_folder import TrialEnd, TrialStart, read_start, write_end, write_start
 from sweeps.driver.trials.messages import Assignment, TrialStatus
@@ -42,6 +44,8 @@ class TrialRun:
     folder: TrialFolder
     reporter: Reporter
     device: torch.device
+    is_leaving: Callable[[int], bool] = lambda _step: False
+    """Whether the trial must go on elsewhere; called on all workers after each step, with its number."""
     is_mixed: bool = False
     """Whether a part was trained in another environment, so that others may not reuse it."""
 
@@ -122,6 +126,10 @@ def train_stages(run: TrialRun) -> None:
     """Trains the trial from its newest state."""
     loaded, folder = run.loaded, run.folder
 
+    def on_step(progress: StepProgress) -> bool:
+        is_leaving = run.is_leaving(progress.step)  # first: in it the workers wait for each other
+        return run.reporter.on_step(progress) and not is_leaving
+
     def on_stage(stage: int) -> bool:
         if worker_rank() == 0 and run.is_shared:
             store_stage_end(run, stage)
@@ -134,7 +142,7 @@ def train_stages(run: TrialRun) -> None:
         loaded.encoder,
         device=run.device,
         wrap=wrap_for(run.device),
-        on_step=run.reporter.on_step,
+        on_step=on_step,
         on_epoch=run.reporter.on_epoch,
         on_stage=on_stage,
         states=replace(folder.states, keeps_end=stores_stages and loaded.can_be_extended),
@@ -203,6 +211,8 @@ def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
 
 def describe_error(error: BaseException) -> str:
     """Returns an error in one line, with its type unless its message is meant for users."""
+    if isinstance(error, ActorUnavailableError):
+        return "the sweep's driver does not answer"
     place = line_of_method(error)
     text = first_line(error) if place is None else f"{first_line(error)} ({place})"
     return text if isinstance(error, ValueError | TrainingDiverged | DiskFull) else f"{type(error).__name__}: {text}"

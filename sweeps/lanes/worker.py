@@ -33,6 +33,7 @@ from mtlib.training.micro_batches import (
 )
 from results.records.trial_folder import TrialEnd, delete_end, read_end, read_start, write_end, write_start
 from results.records.trials import SWEEP_FILE
+from sweeps.cluster.node_drain import NodeDrain
 from sweeps.cluster.shared_storage import RULE, find_storage_fault
 from sweeps.driver.trials.messages import Assignment, ErrorCause, Message, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
@@ -90,10 +91,17 @@ def run_lane(setup: LaneSetup) -> None:
         return
     gc.collect()
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
+    drain = NodeDrain()
     wants = Message(kind="wants_trial", lane=setup.lane, facts={"host": socket.gethostname()})
     while (answer := from_rank_0(lambda: ray.get(setup.channel.ask.remote(wants)))) != "close":
         if isinstance(answer, Assignment):
-            train_assigned(setup, reader, answer)
+            train_assigned(setup, reader, answer, drain)
+        if drain.nodes:
+            break
+    if drain.nodes:
+        facts = {"why": f"node {', '.join(node[:8] for node in drain.nodes)} is drained", "refused": drain.nodes}
+        left = Message(kind="drained", lane=setup.lane, facts=facts)
+        from_rank_0(lambda: ray.get(setup.channel.tell.remote(left)))
 
 
 def find_storage_faults(setup: LaneSetup) -> tuple[str | None, list[str]]:
@@ -131,8 +139,8 @@ def made_by_all(make: Callable[[], Made], errors: type[Exception]) -> tuple[Made
     return (made, None) if problem is None else (None, problem)
 
 
-def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignment) -> None:
-    """Trains one trial and reports how it ended.
+def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignment, drain: NodeDrain) -> None:
+    """Trains one trial and reports how it ended, unless a node is drained: it saves its state and goes on elsewhere.
 
     Raises:
         Exception: one that perhaps not all workers met; they must be restarted.
@@ -174,6 +182,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
             if device.type == "cuda":  # steps that were tried
                 reset_peak_memory(device)
             run = TrialRun(assignment=assignment, loaded=loaded, folder=folder, reporter=reporter, device=device)
+            run.is_leaving = drain.is_announced
             with reporter.log.collecting():
                 reporter.log.add(f"attempt {assignment.attempt} on {setup.lane}, {socket.gethostname()}")
                 status, error = run_trial(run)
@@ -188,7 +197,9 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.log.add_error(found)
             raise
     release_memory()  # before the table lets another trial begin on the same GPU
-    if is_first:
+    if is_first and drain.nodes and status == "interrupted":
+        reporter.log.write()
+    elif is_first:
         try:
             if run is not None:
                 end_trial(run, status, error)

@@ -1,6 +1,7 @@
 """Turns the options of a sweep into what is run: no other place changes its space and its options."""
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from mtlib.config.trial import with_methods
 from mtlib.data.load import data_tasks
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, preview_encoder
 from mtlib.runtime.console import ShowLines
-from mtlib.runtime.storage import check_answer, exists, is_file, open_folder
+from mtlib.runtime.errors import require
+from mtlib.runtime.storage import check_answer, exists, is_file, local_path, open_folder
 from results.records.trials import SWEEP_FILE, read_sweep, sweep_tasks
 from search_spaces.presets import general
 from search_spaces.set_values import set_stages
@@ -90,7 +92,7 @@ def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack | None = 
     check_changes(options, base, asked)
 
     # The machine or the cluster, and its GPUs.
-    join_cluster(options, cluster)
+    join_cluster(options, cluster, lambda line: show([line]))
     options = use_gpus(options)
     check_machine(options)
 
@@ -136,9 +138,13 @@ def with_name(options: SweepOptions, asked: SearchSpace | None) -> SweepOptions:
 
 
 def check_name_is_free(options: SweepOptions) -> None:
-    """Raises ValueError if a new sweep's name is taken already, or its storage does not answer."""
+    """Raises ValueError if a new sweep's name is taken already, or its storage does not answer or cannot be written."""
     check_answer(options.storage)
     if options.resume or not exists(options.folder):
+        if (folder := local_path(options.folder)) is not None:
+            found = next(place for place in (folder, *folder.parents) if os.access(place, os.F_OK))
+            rule = "--storage must be a place that can be written"
+            require(os.access(found, os.W_OK | os.X_OK), rule, f"{options.storage}: {found} is not")
         return
     is_sweep = is_file(open_folder(options.folder), SWEEP_FILE)
     rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"

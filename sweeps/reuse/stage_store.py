@@ -5,6 +5,7 @@ Its last use is the time of the empty file `last_use`. Nothing is locked: two sw
 have trained it, and the last `stage.json` stays; a stage that is evicted while it is fetched counts as missing.
 """
 
+import contextlib
 import json
 import re
 import secrets
@@ -128,7 +129,8 @@ def find_stage(store: StageStore, key: str) -> Stage | None:
         return None
     stage = read_stage(store.root, key_folder(key))
     if stage is not None:
-        write_bytes(store.root, f"{key}/{USE_FILE}", b"")
+        with contextlib.suppress(PermissionError):  # another account's, which shares the storage
+            write_bytes(store.root, f"{key}/{USE_FILE}", b"")
     return stage
 
 

@@ -63,8 +63,16 @@ def on_lane_failed(table: TrialTable, message: Message) -> Iterator[Event]:
 
 def on_workers_died(table: TrialTable, message: Message) -> Iterator[Event]:
     """The workers of a lane have died; Ray Train restarts them once there are resources."""
-    yield Event(kind="lane_down", lane=message.lane, facts=message.facts)
+    row = table.running_on(str(message.lane))
+    known = None if row is None else row.why
+    yield Event(kind="lane_down", lane=message.lane, facts={"why": known or message.facts["why"]})
     yield from free(table, str(message.lane), message.facts["why"])
+
+
+def on_drained(table: TrialTable, message: Message) -> Iterator[Event]:
+    """Nodes of a lane are about to be taken away (`refused`); its trial has saved its state and goes on elsewhere."""
+    yield Event(kind="lane_closed", lane=message.lane, facts=message.facts)
+    yield from free(table, str(message.lane), message.facts["why"], is_innocent=True)
 
 
 def on_lane_ended(table: TrialTable, message: Message) -> Iterator[Event]:
@@ -349,6 +357,7 @@ CHANGES: Mapping[MessageKind, Callable[[TrialTable, Message], Iterator[Event]]] 
     "lane_failed": on_lane_failed,
     "workers_died": on_workers_died,
     "lane_ended": on_lane_ended,
+    "drained": on_drained,
     "starting_point": on_starting_point,
     "past_epochs": on_past_epochs,
     "epoch": on_epoch,

@@ -1,6 +1,7 @@
 """The GPUs of a trial, and whether it fits this machine."""
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -25,14 +26,14 @@ def check_machine(options: SweepOptions) -> None:
     require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {options.gpus_as_typed}")
 
 
-def join_cluster(options: SweepOptions, cluster: ExitStack | None) -> None:
+def join_cluster(options: SweepOptions, cluster: ExitStack | None, note: Callable[[str], None]) -> None:
     """Connects to the cluster of a sweep until `cluster` is closed; ValueError if there is none at the address."""
     if options.address is None or cluster is None:
         return
     set_driver_variables()
     from sweeps.cluster.connection import connected_to_ray  # here: a dry run on this machine does not load Ray
 
-    cluster.enter_context(connected_to_ray(options.address))
+    cluster.enter_context(connected_to_ray(options.address, note=note))
 
 
 def use_gpus(options: SweepOptions) -> SweepOptions:

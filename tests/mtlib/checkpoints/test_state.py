@@ -2,6 +2,7 @@
 
 import errno
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,18 @@ def folder(tmp_path: Path) -> StateFolder:
 def any_folder(location: str) -> StateFolder:
     """On a disk and in a bucket."""
     return StateFolder(path=location)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_files_of_a_state_have_the_mode_that_the_umask_gives(folder: StateFolder, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        save_state(folder, 1, state(1))
+    finally:
+        os.umask(before)
+    files = [path for path in Path(str(folder.path)).rglob("*") if path.is_file()]
+    assert len(files) > 1, "tensors and numbers"
+    assert {path.stat().st_mode & 0o777 for path in files} == {mode}
 
 
 def loaded_value(folder: StateFolder) -> float | None:

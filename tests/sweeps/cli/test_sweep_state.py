@@ -21,8 +21,8 @@ from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sw
 from search_spaces.space import load_space
 from sweeps.cli.sweep_state import list_sweeps, read_sweep_state, step_text
 from sweeps.driver.history import read_known
+from sweeps.driver.trials.trial import make_trial
 from sweeps.options import SweepOptions
-from sweeps.trials.trial import make_trial
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
 from tests.results.conftest import build_record

@@ -22,9 +22,11 @@ from sweeps.cluster.connection import (
     connect,
     connected_to_ray,
     free_port,
+    hide_token,
     ignoring_interrupts,
     start_local,
     store_size,
+    token_path,
     use_own_token,
     use_short_folder,
     worker_environment,
@@ -45,7 +47,7 @@ def test_workers_find_the_packages_and_keep_the_users_settings(monkeypatch: pyte
 
 
 def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
-    program = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('alive')"
+    program = "import os, signal as s; [os.kill(os.getpid(), n) for n in (s.SIGINT, s.SIGHUP)]; print('alive')"
     outside = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job already ignores it
     try:
         with ignoring_interrupts():
@@ -91,6 +93,24 @@ def test_a_token_is_given_where_the_home_folder_cannot_hold_one(
     monkeypatch.setenv("HOME", home or str(tmp_path))
     use_own_token()
     assert ("RAY_AUTH_TOKEN" in os.environ) == has_own
+    if not has_own:
+        assert [path.name for path in token_path().parent.iterdir()] == ["auth_token"]
+        assert (token_path().stat().st_mode & 0o777, len(token_path().read_text())) == (0o600, 64)
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [(0o644, True), (0o640, True), (0o600, False), (0o400, False)])
+def test_token_that_others_could_read_is_hidden_and_stays(
+    mode: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    token_path().parent.mkdir()
+    token_path().write_text("token")
+    token_path().chmod(mode)
+    notes = list[str]()
+    hide_token(notes.append)
+    use_own_token()
+    assert (token_path().stat().st_mode & 0o077, token_path().read_text()) == (0, "token")
+    assert [str(token_path()) in note for note in notes] == [True] * is_told
 
 
 def test_missing_cluster_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +142,7 @@ def test_slow_local_ray_is_started_again_a_few_times(
     reasons = ("The current node timed out during startup. x", "Failed to start GCS. Last 0 lines: x")
     left = [Exception(reasons[number % 2]) for number in range(num_timeouts)]
 
-    def start(_store_bytes: int) -> str:
+    def start(*_arguments: object) -> str:
         if left:
             raise left.pop()
         return "http://dashboard"

@@ -1,19 +1,55 @@
-"""Ctrl-C, once and twice."""
+"""Ctrl-C, once and twice, and other signals that stop a program."""
 
 import os
+import pty
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.cluster.interrupts import SIGNALS, Interrupts
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_first_signal_is_only_recorded(number: signal.Signals) -> None:
     with Interrupts() as interrupts:
         os.kill(os.getpid(), number)
-        assert (interrupts.count, interrupts.is_terminated) == (1, number == signal.SIGTERM)
+        assert interrupts.count == 1
+        assert interrupts.unannounced == (None if number == signal.SIGINT else number.name)
+
+
+def test_ignored_hangup_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert interrupts.count == 0
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_program_goes_on_without_its_terminal(tmp_path: Path) -> None:
+    program = f"""
+import pathlib, time
+from sweeps.cluster.interrupts import Interrupts
+with Interrupts() as interrupts:
+    print("ready", flush=True)
+    while not interrupts.count:
+        time.sleep(0.01)
+    print("this would fail", flush=True)
+    pathlib.Path({str(tmp_path / "end")!r}).write_text(str(interrupts.unannounced))
+"""
+    terminal, other_end = pty.openpty()
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(
+        ["setsid", "--ctty", *command], stdin=other_end, stdout=other_end, stderr=other_end, cwd=PROJECT_FOLDER
+    ) as process:
+        os.close(other_end)
+        assert os.read(terminal, 5) == b"ready"
+        os.close(terminal)
+    assert (process.returncode, (tmp_path / "end").read_text()) == (0, "SIGHUP")
 
 
 def test_second_signal_ends_the_program() -> None:

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,3 +137,22 @@ def test_lane_over_two_nodes_continues_once_two_are_back(one_cpu: Nodes, storage
     assert re.search(
         r"Node .+ died\n(.*\n)*Node .+ joined\n(.*\n)*000.-r0 continues from its last state", run.log.read_text()
     )
+
+
+def test_trial_of_a_drained_node_saves_its_state_and_continues_on_another(no_cpu: Nodes, storage: Path) -> None:
+    run = start_sweep(no_cpu, storage, *COMMAND)
+    run.wait_until(TWO_EPOCHS)
+    ask = "import ray; ray.init('auto'); print(*(one['NodeID'] for one in ray.nodes() if 'CPU' in one['Resources']))"
+    environment = {**no_cpu.environment, "RAY_ADDRESS": no_cpu.address}
+    found = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True)
+    node = found.stdout.split()[-1]
+    drain = ["ray", "drain-node", "--address", no_cpu.address, "--node-id", node, "--reason-message", "spot"]
+    drain += ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--deadline-remaining-seconds", "600"]
+    subprocess.run(drain, env=environment, capture_output=True, check=True)
+    run.wait_until(f"sweep-lane0 closes: node {node[:8]} is drained")
+    no_cpu.add("other", 1)
+    assert_all_complete(run, storage)
+    log = run.log.read_text()
+    (returned,) = [line.split()[0] for line in log.splitlines() if " waits for a free lane: " in line]
+    assert f"{returned} continues from its last state: node {node[:8]} is drained" in log
+    assert "is lost" not in log

@@ -301,7 +301,7 @@ def run_without_ray(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name, answer in answers.items():
         monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
     run: Any = replace(sweep.run, table=Mock(num_left=0))
-    run.inputs.num_bytes, run.interrupts.count = 0, 0
+    run.inputs.num_bytes, run.interrupts.count, run.interrupts.unannounced = 0, 0, None
     return run
 
 
@@ -316,17 +316,20 @@ def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_end
 
 
 @pytest.mark.parametrize("name", ["put_inputs", "start_sweep", "handle_until_end"])
-def test_what_ray_loses_at_any_time_is_why_the_sweep_failed(
+def test_what_ray_loses_at_any_time_is_why_the_sweep_failed_unless_a_signal_ended_it(
     make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     run = run_without_ray(make_plan(), monkeypatch)
     monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(side_effect=ActorDiedError()))
     assert run_on_ray(run) == "Ray failed: The actor died unexpectedly before finishing this task."
+    run.interrupts.count, run.interrupts.unannounced = 1, "SIGTERM"  # sent to the whole process group
+    assert run_on_ray(run) is None
+    assert "Stopped by SIGTERM. Continue with: " in run.on_event.call_args.args[0].facts["text"]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_stops_cleanly(
     make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path, number: signal.Signals
 ) -> None:
@@ -335,13 +338,14 @@ def test_one_signal_stops_cleanly(
     stopped_at, notes = list[float](), list[str]()
 
     def press(event: Event, _table: TrialTable) -> None:
-        notes.extend([event.facts["text"]] if event.kind == "note" else [])
+        notes.extend([event.facts["text"]] if event.kind == "note" else [event.kind] if event.kind == "ended" else [])
         if event.kind == "progress" and event.facts["step"] > 20 and not stopped_at:
             stopped_at.append(time.monotonic())
             os.kill(os.getpid(), number)
 
     outcome = run_owned(plan, press)
-    assert ("--resume" in notes[-1]) == (number == signal.SIGTERM), "what sends it may not wait for the summary"
+    told = [note for note in notes if note == "ended" or "--resume" in note]
+    assert ("--resume" in told[0]) == (number != signal.SIGINT), "what sends it may not wait until a state is saved"
     assert time.monotonic() - stopped_at[0] < 10
     assert outcome.is_interrupted
     assert outcome.counts == {"interrupted": 1, "queued": 2}

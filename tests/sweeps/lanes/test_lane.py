@@ -14,6 +14,8 @@ def test_death_is_described_by_the_workers_own_error_if_there_is_one() -> None:
     health = WorkerHealthCheckFailedError("a health check failed", failure=RuntimeError("it died"))
     assert describe_worker_errors({0: health, 1: KeyError("x")}) == "KeyError: 'x'"
     assert describe_worker_errors({0: health}) == UNEXPLAINED
+    away = WorkerHealthCheckFailedError("x", failure=RuntimeError("The actor 48ae is unavailable: RpcError"))
+    assert describe_worker_errors({0: health, 1: away}) == "a worker process does not answer"
 
 
 def test_controller_loads_no_torch_for_the_callback() -> None:

@@ -137,6 +137,23 @@ def test_lane_whose_run_ends_unasked_is_named_and_its_trial_goes_to_another(
     assert names(lanes) == ["sweep-lane2", "sweep-lane3"]
 
 
+@pytest.mark.parametrize(("is_own", "freed"), [(True, ["kept"]), (False, [])])
+def test_what_a_lost_lane_keeps_reserved_is_freed_in_a_ray_of_our_own(
+    make_lanes: Callable[..., Lanes], monkeypatch: pytest.MonkeyPatch, is_own: bool, freed: list[str]
+) -> None:
+    lanes, found, calls = make_lanes(), [{"kept", "opening"}, {"kept"}], list[str]()
+    monkeypatch.setattr(lanes_module, "connected", {"dashboard": None} if is_own else {})
+    monkeypatch.setattr(lanes_module, "idle_groups", lambda *_: found.pop(0))
+    monkeypatch.setattr(lanes_module, "free_group", calls.append)
+    scale_now(lanes, 2)
+    assert len(found) == 2, "no lane is lost"
+    end(lanes, "ActorDiedError: the controller was killed")
+    for _ in range(2):
+        lanes.next_look = 0.0
+        scale_now(lanes, 2)
+    assert calls == freed
+
+
 def test_sweep_gives_up_where_lanes_never_open(make_lanes: Callable[..., Lanes]) -> None:
     lanes = make_lanes()
     lanes.ever_open.clear()
@@ -162,8 +179,9 @@ def test_lanes_that_have_opened_before_are_tried_again_some_times(make_lanes: Ca
     assert why_none_opens(lanes) is None, "failures count since the last lane that opened"
 
 
-def test_nodes_that_do_not_share_the_storage_are_left_out_and_the_other_lanes_go_on(
-    make_lanes: Callable[..., Lanes], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["lane_failed", "lane_closed"])  # the node does not share the storage, or is drained
+def test_nodes_that_no_lane_can_use_are_left_out_and_the_other_lanes_go_on(
+    make_lanes: Callable[..., Lanes], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     lanes, opened, asked = make_lanes(), list[set[str]](), list[set[str]]()
 
@@ -177,7 +195,7 @@ def test_nodes_that_do_not_share_the_storage_are_left_out_and_the_other_lanes_go
 
     monkeypatch.setattr(lanes_module, "open_lane", open_elsewhere)
     monkeypatch.setattr(lanes_module, "num_lanes", count)
-    note(lanes, "lane_failed", "sweep-lane1", why="--storage must be shared", refused=["n"])
+    note(lanes, kind, "sweep-lane1", why="--storage must be shared", refused=["n"])
     lanes.runs[1].is_over = True  # type: ignore[misc]
     assert list(remove_ended(lanes)) == [], "its own line is enough"
     assert why_none_opens(lanes) is None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from ray.exceptions import ActorUnavailableError
 
 from mtlib.checkpoints.best_weights import read_best
 from mtlib.checkpoints.state import DiskFull, saved_states
@@ -207,6 +208,7 @@ def test_start_of_an_earlier_attempt_keeps_its_notes_and_a_damaged_one_is_writte
         (TrainingDiverged("sst: loss is nan at step 3"), "sst: loss is nan at step 3"),
         (DiskFull("the disk must have room"), "the disk must have room"),
         (KeyError("lost"), "KeyError: 'lost'"),
+        (ActorUnavailableError("The actor 48ae is unavailable", None), "the sweep's driver does not answer"),
     ],
 )
 def test_error_is_one_line_with_its_class_unless_it_is_for_users(error: Exception, text: str) -> None:

@@ -33,6 +33,7 @@ from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
 from results.records.trials import SWEEP_FILE
+from sweeps.cluster.node_drain import NodeDrain
 from sweeps.driver.dispatcher import Dispatcher
 from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Assignment, Message
@@ -170,13 +171,13 @@ class PlainLane:
     setup: LaneSetup
     reporters: list[PlainReporter]
 
-    def run(self, trial_id: str, attempt: int = 1) -> PlainReporter:
+    def run(self, trial_id: str, attempt: int = 1, drain: NodeDrain | None = None) -> PlainReporter:
         folder = trial_folder(self.setup.plan.options, trial_id)
         own = assignment_of(folder, self.setup.plan.space.base)
         plan = self.setup.plan
         encoder = cached_encoder(plan.space.base.encoder.name)
         reader: Any = FileReader(encoder, plan.data_folder, plan.options.cache_folder)
-        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=attempt))
+        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=attempt), drain or NodeDrain())
         return self.reporters[-1]
 
     @property
@@ -209,6 +210,16 @@ def plain_lane(
     nobody: Any = None
     plan = make_plan(base=config, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
     return PlainLane(LaneSetup(lane="lane", channel=nobody, plan=plan, inputs=nobody, driver_id=""), reporters)
+
+
+def test_trial_on_a_drained_node_has_a_state_and_no_end(plain_lane: PlainLane) -> None:
+    drain = NodeDrain()
+    drain.nodes = ["n"]
+    left = plain_lane.run(BAD, drain=drain)
+    assert (left.end, plain_lane.end(BAD)) == (None, None)
+    assert load_state(plain_lane.states(BAD)) is not None
+    again = plain_lane.run(BAD, attempt=2)
+    assert (again.end, again.steps) == (("complete", None), list(range(left.steps[-1] + 1, 13)))
 
 
 def test_trial_that_meets_a_full_disk_is_interrupted_and_resumes_once_there_is_room(

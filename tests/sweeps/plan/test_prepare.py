@@ -2,7 +2,10 @@
 
 import ast
 import dataclasses
+import os
 import re
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +170,41 @@ def test_a_sweep_without_a_name_is_called_by_its_space_and_the_time(options: Bui
     for vary, beginning in (({}, "orders"), ({"smart.weight": "0,1"}, "vary")):
         name = with_name(options(name="", vary=vary), space).name
         assert re.fullmatch(rf"{beginning}-\d{{8}}-\d{{6}}", name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can act as another account")
+@pytest.mark.parametrize(
+    ("mode", "answer"),
+    [(0o777, "{0}/.cache-65534"), (0o755, "--storage must be a place that can be written, got {0}: {0} is not")],
+)
+def test_second_account_has_its_own_cache_in_a_storage_that_it_may_write(mode: int, answer: str) -> None:
+    def prepare() -> str:
+        asked = SweepOptions(storage=folder, name="new")
+        check_name_is_free(asked)
+        assert asked.shared_folder == str(asked.cache_folder)
+        return asked.shared_folder
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder, ".cache").mkdir(mode=0o755)
+        Path(folder).chmod(mode)
+        assert as_other_account(prepare) == answer.format(folder)
+
+
+def as_other_account(act: Callable[[], str]) -> str:
+    """What a call returns, or the message of its ValueError, in a process of an account without rights."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setuid(65534)
+        try:
+            os.write(writing, act().encode())
+        except ValueError as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as answer:
+        return answer.read()
 
 
 def test_the_name_of_a_new_sweep_must_be_free(options: Build, tmp_path: Path) -> None:
