@@ -34,6 +34,8 @@ class MLflow:
     def __init__(self, sweep: TrackedSweep, note: Callable[[str], None]) -> None:
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT_NAME)
         uri, files = os.environ.get("MLFLOW_TRACKING_URI"), None
+        for variable, value in (("MAX_RETRIES", "1"), ("TIMEOUT", "10")):  # else it is silent for minutes
+            os.environ.setdefault(f"MLFLOW_HTTP_REQUEST_{variable}", value)
         what = f"MLflow: the sweep is a run of experiment {name}"
         if uri is None:  # not in the working folder, which of a submitted job is a copy that Ray deletes
             own = tracker_folder()
