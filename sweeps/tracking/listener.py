@@ -77,11 +77,11 @@ class Trackers:
         for line in self._lines:
             left, seconds = INTERRUPTED_SECONDS if is_interrupted else FINISH_SECONDS, SHORT_SECONDS
             while not line.wait(seconds):
-                yield from self._take_notes()
                 if left <= 0:
                     line.give_up()
                     break
                 yield f"Waiting for {line.name} to take the rest, {left:.0f} s at most ..."
+                yield from self._take_notes()
                 seconds = min(NOTE_SECONDS, left)
                 left -= seconds
         yield from self._take_notes()
