@@ -6,12 +6,13 @@ Prints:   a line per fault, a table by kind; exit code 0 if no fault did harm, e
 
 Sweeps of small trials run as a user runs them: `sweeps/run.py` in a process of its own, `--resume` where a fault ends
 it. Faults follow one another in one sweep until it is complete, then the next sweep begins. A fault does harm if the
-sweep prints a traceback or a raw line of Ray, does not say what happened, prints nothing for more than a minute, ends
+sweep prints a traceback or a raw line of Ray, does not say what happened, prints nothing for more than 20 s, ends
 with a trial that is lost or differs from the undisturbed sweep, or trains steps again that a state held.
 
 Disk full and read-only need root: the storage is then a file system in memory of its own. With --bucket it is a bucket
-on a server of this machine (moto's), which becomes slow or refuses every connection for a minute. Processes are found
-by their environment, so other sweeps of the machine are left alone.
+on a server of this machine (moto's), which becomes slow, refuses every connection or answers with errors for a minute,
+takes the credentials for expired, or loses the bucket. Processes are found by their environment, so other sweeps of the
+machine are left alone.
 """
 
 import argparse
@@ -55,7 +56,7 @@ COMMAND = (
     *("--concurrent", "2", "--set", "smart.weight=0", f"stages.0.epochs={EPOCHS}", f"stages.0.steps_per_epoch={STEPS}"),
 )
 """Trials of a few seconds, two at a time."""
-SILENT_SECONDS = 60.0
+SILENT_SECONDS = 20.0
 """A sweep that prints nothing for longer is silent."""
 LONGEST_SECONDS = 300.0
 """A sweep that has gone no further for so long after a fault hangs."""
@@ -65,12 +66,14 @@ INTERRUPTED = 0.5
 """Share of files that are damaged after Ctrl-C, not after a power cut; some are written only then."""
 STORAGE_BYTES = 400 * 2**20
 BUCKET_SECONDS = 60.0
-"""How long a bucket is slow or refuses."""
+"""How long a bucket is slow, refuses or answers with errors."""
 SLOW_SECONDS = 0.3
 """Before each piece that a slow bucket sends or gets."""
+WAITING = "Waiting for a bucket .*: "
+"""Beginning of an expression for the line of a sweep that waits."""
 RAW_LINES = re.compile(
     r"Traceback \(most recent call last\)|^\(\w+ pid=|^\[20\d\d-|^\[\w+ \w+ \d+ |^20\d\d-\d\d-\d\d .*(ERROR|WARNING)|"
-    r"\*\*\* SIG|Fatal Python error|core_worker|gcs_rpc_client"
+    r"\*\*\* SIG|Fatal Python error|core_worker|gcs_rpc_client|AWS Error|OSError"
 )
 """Lines that no user should see."""
 STATE_FILE = re.compile(r"trials/(?P<trial>[^/]+)/checkpoint/state-(?P<step>\d+)-[^/]*/state\.json")
@@ -446,6 +449,26 @@ def refuse(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
     return f"the bucket refused for {BUCKET_SECONDS:.0f} s", ()
 
 
+def answer(what: str, methods: str = "[A-Z]+", *, stays: bool = False) -> Callable[..., tuple[str, tuple[()]]]:
+    """A fault of the bucket, which answers requests with an error, for a while or until `accept_again`."""
+
+    def inject(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
+        assert sweep.gate is not None
+        sweep.gate.answered, sweep.gate.answer = methods.encode(), what
+        if not stays:
+            sweep.wait_for(lambda: False, BUCKET_SECONDS)
+            accept_again(sweep)
+        return f"the bucket answered {what} to {methods}", ()
+
+    return inject
+
+
+def accept_again(sweep: Sweep) -> None:
+    """Lets the bucket answer again."""
+    assert sweep.gate is not None
+    sweep.gate.answer = ""
+
+
 def is_best(weights: Path) -> bool:
     """Whether a file of weights is that of a best epoch by its trial's `best.json`."""
     best = json.loads((weights.parents[1] / "best.json").read_text())
@@ -492,7 +515,19 @@ kinds: Mapping[str, Kind] = {
     ),
     "renamed-trial": Kind(inject=rename_trial, says=LOST_TRIAL, ends=True, place="disk"),
     "slow-bucket": Kind(inject=slow_down, says="", place="bucket"),
-    "refusing-bucket": Kind(inject=refuse, says="could not be written", place="bucket"),
+    "refusing-bucket": Kind(inject=refuse, says=WAITING, place="bucket"),
+    "bucket-500": Kind(inject=answer("500 InternalError", "PUT|POST"), says=f"{WAITING}500", place="bucket"),
+    "bucket-503": Kind(inject=answer("503 SlowDown"), says=f"{WAITING}503", place="bucket"),
+    "expired": Kind(
+        inject=answer("400 ExpiredToken", stays=True), says=": 400", repair=accept_again, ends=True, place="bucket"
+    ),
+    "no-bucket": Kind(
+        inject=answer("404 NoSuchBucket", stays=True),
+        says="NoSuchBucket",
+        repair=accept_again,
+        ends=True,
+        place="bucket",
+    ),
 }
 """Every kind by its name."""
 

@@ -1,5 +1,6 @@
-"""A gate before a server of this machine: it passes bytes on, later, or refuses every connection."""
+"""A gate before a server of this machine: it passes bytes on, later, or answers in the server's place, or refuses."""
 
+import re
 import socket
 import threading
 import time
@@ -16,6 +17,10 @@ class Gate:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
         self.is_refusing = False
+        self.answer = ""
+        """Answer to every request in place of the server's, such as `503 SlowDown`; `stall` for none at all."""
+        self.answered = b"[A-Z]+"
+        """Expression of the methods of the requests that get this answer."""
         self.delay = 0.0
         """Seconds before each piece of bytes is passed on."""
 
@@ -60,11 +65,25 @@ class Gate:
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while content := source.recv(1 << 16):
+                if self.answer and re.match(self.answered + b" /", content):
+                    if self.answer != "stall":
+                        source.sendall(error_response(self.answer))
+                        source.shutdown(socket.SHUT_WR)
+                    while source.recv(1 << 16):  # the rest of the request, until the client closes
+                        pass
+                    break
                 time.sleep(self.delay)
                 target.sendall(content)
         for one in (source, target):
             with suppress(OSError):
                 one.close()
+
+
+def error_response(answer: str) -> bytes:
+    """An error of S3 as HTTP, from its status and code."""
+    status, _, code = answer.partition(" ")
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>About {code}.</Message></Error>"
+    return f"HTTP/1.1 {status} {code}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
 @contextmanager

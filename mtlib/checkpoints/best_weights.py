@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 
 from torch import Tensor
 
-from mtlib.checkpoints.state import StateFolder, room_for, write_tensors
+from mtlib.checkpoints.state import StateFolder, num_bytes, room_for, write_tensors
 from mtlib.runtime.storage import delete_file, full_path, is_temporary, list_files, read_bytes, write_bytes
 
 ModelWeights = dict[str, Tensor]
@@ -45,7 +45,10 @@ def keep_best(
     root, wanted = folder.root, {*best_epochs.values(), *needed}
     sums = {file: known for file, known in known_checksums(folder).items() if file in map(weights_file, wanted)}
     is_best = epoch in best_epochs.values()
-    with room_for(f"the weights of epoch {epoch}", weights if is_best else {}, root):
+    what, need = f"the weights of epoch {epoch}", num_bytes(weights)
+    if not is_best:
+        what, need = "the list of best epochs", sum(map(len, best_files(best_epochs, sums).values()))
+    with room_for(what, need, root):
         if is_best:
             sums[weights_file(epoch)] = write_tensors(root, weights_file(epoch), weights)
         write_best(folder, best_epochs, sums)
@@ -54,9 +57,15 @@ def keep_best(
 
 def write_best(folder: StateFolder, best_epochs: Mapping[str, int], sums: Mapping[str, int]) -> None:
     """Writes the CRC-32 of weights by file, and then the best epochs by score."""
+    for path, content in best_files(best_epochs, sums).items():
+        write_bytes(folder.root, path, content)
+
+
+def best_files(best_epochs: Mapping[str, int], sums: Mapping[str, int]) -> dict[str, bytes]:
+    """Returns the contents that `write_best` writes."""
     by_name = {file.removeprefix(f"{WEIGHTS_FOLDER}/"): value for file, value in sums.items()}
-    write_bytes(folder.root, CHECKSUMS_FILE, json.dumps(by_name, sort_keys=True).encode())
-    write_bytes(folder.root, BEST_FILE, json.dumps(dict(best_epochs), sort_keys=True).encode())
+    found = {CHECKSUMS_FILE: by_name, BEST_FILE: dict(best_epochs)}
+    return {path: json.dumps(content, sort_keys=True).encode() for path, content in found.items()}
 
 
 def delete_weights(folder: StateFolder, wanted: Set[int]) -> None:

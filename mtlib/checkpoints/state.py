@@ -97,7 +97,7 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
     taken = [int(other.rpartition("-")[2]) for other in found if other.startswith(f"{STATE}{step:09d}-")]
     name = f"{STATE}{step:09d}-{max(taken, default=-1) + 1:03d}"
     try:
-        with room_for(f"the state after step {step}", state.tensors, root):
+        with room_for(f"the state after step {step}", num_bytes(state.tensors), root):
             checksum = write_tensors(root, f"{name}/{TENSORS_FILE}", state.tensors)
             numbers = json.dumps(dict(state.numbers))
             sums = {"tensors": checksum, "numbers": zlib.crc32(numbers.encode())}
@@ -114,8 +114,8 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
 
 
 @contextlib.contextmanager
-def room_for(what: str, tensors: Mapping[str, Tensor], root: fs.SubTreeFileSystem) -> Iterator[None]:
-    """Raises DiskFull in place of an error that means that there is no room for tensors."""
+def room_for(what: str, need: int, root: fs.SubTreeFileSystem) -> Iterator[None]:
+    """Raises DiskFull in place of an error that means that there is no room for so many bytes."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -124,9 +124,13 @@ def room_for(what: str, tensors: Mapping[str, Tensor], root: fs.SubTreeFileSyste
         place = local_path(root)
         if why is None or place is None:
             raise
-        need = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         rule = f"the disk must have room for {what}, {need:,} bytes"
         raise DiskFull(f"{rule}, got {shutil.disk_usage(place).free:,} bytes free in {place} ({why})") from error
+
+
+def num_bytes(tensors: Mapping[str, Tensor]) -> int:
+    """Returns the size of tensors."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
 def write_tensors(root: fs.SubTreeFileSystem, path: str, tensors: Mapping[str, Tensor]) -> int:

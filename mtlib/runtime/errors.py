@@ -1,6 +1,7 @@
 """One-line error messages: rule, then value."""
 
 import difflib
+import errno
 from collections.abc import Iterable, Sequence
 
 ALIASES = {
@@ -23,16 +24,23 @@ class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as 
     """A loss or a prediction became NaN or infinite."""
 
 
+class BucketError(OSError):
+    """A bucket did not do what it was asked; one line has the operation, the bucket and the server's word."""
+
+    errno = errno.EIO
+    """An error without a number would be one of a damaged file."""
+
+
 class WrongResult(ValueError):  # noqa: N818 - says what happened, as StopIteration does
     """A function of a table, perhaps a user's own, returned what the table does not allow."""
 
 
 def typed_line(error: BaseException) -> str:
-    """Returns the first line of an error's message, after its type unless it is a ValueError,
-    whose message is for users."""
+    """Returns the first line of an error's message, after its type unless it is a ValueError
+    or an error of a bucket, whose messages are for users."""
     return (
         first_line(error)
-        if type(error) in (ValueError, WrongResult)
+        if type(error) in (ValueError, WrongResult, BucketError)
         else f"{type(error).__name__}: {first_line(error)}"
     )
 

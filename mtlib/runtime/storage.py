@@ -17,13 +17,15 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as fs
 
-from mtlib.runtime.errors import first_line
+from mtlib.runtime.console import show_note
+from mtlib.runtime.errors import BucketError, first_line
 
 Location: TypeAlias = str | Path | fs.SubTreeFileSystem
 """A folder: a path, a URI, or what `open_folder` returns."""
@@ -35,24 +37,56 @@ TEMPORARY_SUFFIX = ".tmp"
 RETRY_SECONDS = 300.0
 """How long a bucket that does not answer, or answers with an error, is asked again: a restart of a server or a
 network takes minutes, and a trial that is given up trains again from its last state."""
-GAVE_UP = threading.Event()
-"""Set in a process from a request that has used up `RETRY_SECONDS` until another succeeds; meanwhile each is made once.
-"""
+NOTE_SECONDS, NOTE_EVERY = 20.0, 60.0
+"""After how long a process says that it waits for a bucket, and how often it says it again."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds between two requests: doubled from the first pause up to the longest."""
 KEPT_FOLDERS: list[Path] = []
 """Of `never_make_again`."""
 ONE_SLASH = re.compile(r"(s3|gs|gcs|abfss?|hdfs|file|https?):/(?!/)")
 """A path that begins as a URI with a slash too few does."""
-REFUSALS = (
-    "AWS Error ACCESS_DENIED",
-    "AWS Error INVALID_ACCESS_KEY_ID",
-    "AWS Error SIGNATURE_DOES_NOT_MATCH",
-    "AWS Error NO_SUCH_BUCKET",
-    "not found. To create buckets",  # the bucket, where a folder is made
+SERVER_ERROR = re.compile(
+    r"AWS Error (?P<name>[A-Z_]+)(?: \(HTTP status (?P<status>\d+)\))? during \w+ operation: "
+    r"(?:Unable to parse ExceptionName: (?P<code>\w+) Message: )?(?:curlCode: \d+, )?(?P<text>.*?)"
+    r"(?:; Details: .*)?\.?(?: \(Request ID: .*)?$",
+    re.DOTALL,
 )
-"""In the message of an error that asking again cannot mend; the message also names the bucket, the key and the request.
-"""
+"""What pyarrow makes of an answer of S3; its name of an error that it does not know is UNKNOWN."""
+SERVER_WORDS = {
+    "ACCESS_DENIED": "403 AccessDenied",
+    "INTERNAL_FAILURE": "500 InternalError",
+    "INVALID_ACCESS_KEY_ID": "403 InvalidAccessKeyId",
+    "NETWORK_CONNECTION": "no answer",
+    "NO_SUCH_BUCKET": "404 NoSuchBucket",
+    "REQUEST_TIME_TOO_SKEWED": "403 RequestTimeTooSkewed",
+    "SIGNATURE_DOES_NOT_MATCH": "403 SignatureDoesNotMatch",
+    "SLOW_DOWN": "503 SlowDown",
+}
+"""S3's own words for pyarrow's names."""
+REFUSAL = re.compile(r"(301|400|401|403|404)\b|Bucket '.*' not found")
+"""Words of a server that waiting cannot change, such as those for credentials that have expired."""
+
+
+@dataclass(kw_only=True)
+class BucketWait:
+    """How a process waits for its buckets."""
+
+    since: float | None = None
+    """When the first of the requests began that have failed since another succeeded, on the monotonic clock."""
+    noted: float = -float("inf")
+    """When a line was shown last."""
+    show: Callable[[str], None] = show_note
+
+    def note(self, text: str) -> None:
+        """Shows a line, unless another was shown within `NOTE_EVERY`."""
+        if time.monotonic() - self.noted >= NOTE_EVERY:
+            self.noted = time.monotonic()
+            with suppress(OSError):  # nobody reads the output
+                self.show(text)
+
+
+BUCKET_WAIT = BucketWait()
+"""That of this process."""
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
@@ -98,7 +132,7 @@ def check_answer(location: str | Path) -> None:
         return
     try:
         base, path = fs.FileSystem.from_uri(str(location))
-        base.get_file_info(path)
+        retry(lambda: base.get_file_info(path), "reading", path, seconds=0.0)
     except OSError as error:
         raise ValueError(f"cannot reach {location}: {first_line(error)}") from None
 
@@ -219,7 +253,7 @@ def write_bytes(root: fs.SubTreeFileSystem, path: str, content: bytes) -> None:
             with root.open_output_stream(path) as stream:
                 stream.write(content)
 
-        retry(send)
+        retry(send, "writing", full_path(root, path))
     else:
         write_local(root, path, lambda temporary: temporary.write_bytes(content))
 
@@ -285,30 +319,59 @@ def delete_folder(root: fs.SubTreeFileSystem, path: str) -> None:
         root.delete_dir(path)
 
 
-def retry(request: Callable[[], Answer]) -> Answer:
-    """Makes a request to a bucket until it succeeds, with growing pauses, for `RETRY_SECONDS` at most.
+def retry(request: Callable[[], Answer], doing: str, path: str, seconds: float = RETRY_SECONDS) -> Answer:
+    """Makes a request to a bucket until it succeeds, with growing pauses, for `seconds` at most; `BUCKET_WAIT` says so.
 
-    A bucket that is away costs a process this time once, not for each request.
+    `doing` is what is done with the file or folder at `path`, such as `writing`. A bucket that is away costs a process
+    this time once, not for each request.
 
     Raises:
-        OSError: of the last request; at once if it says that a file is missing or access is refused.
+        BucketError: the last request failed; at once if waiting cannot change the server's word.
+        OSError: a file is missing.
     """
-    deadline, pause = time.monotonic() + (0.0 if GAVE_UP.is_set() else RETRY_SECONDS), FIRST_PAUSE
-    while True:
-        try:
-            answer = request()
-        except OSError as error:
-            is_final = isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError)
-            if is_final or any(phrase in str(error) for phrase in REFUSALS):
+    bucket, _, key = path.partition("/")
+    what, word, has_ended = f"{doing} {key or 'the root'} in bucket {bucket}", "no answer", threading.Event()
+    began, pause = time.monotonic() if BUCKET_WAIT.since is None else BUCKET_WAIT.since, FIRST_PAUSE
+
+    def say() -> None:
+        pause = max(0.0, began + NOTE_SECONDS - time.monotonic())
+        while not has_ended.wait(pause):
+            BUCKET_WAIT.note(f"Waiting for a bucket for {time.monotonic() - began:.0f} s: {what}: {word}")
+            pause = NOTE_EVERY
+
+    threading.Thread(target=say, name="bucket", daemon=True).start()  # a request may last for minutes
+    try:
+        while True:
+            started = time.monotonic()
+            try:
+                answer = request()
+            except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError):
                 raise
-            if time.monotonic() + pause > deadline:
-                GAVE_UP.set()
-                raise
-        else:
-            GAVE_UP.clear()
-            return answer
-        time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+            except OSError as error:
+                word, end = server_word(error), 2 * time.monotonic() - started + pause  # of another such request
+                if REFUSAL.match(word) or end > began + seconds:
+                    BUCKET_WAIT.since = began
+                    raise BucketError(f"{what}: {word}") from None
+            else:
+                BUCKET_WAIT.since = None
+                return answer
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+    finally:
+        has_ended.set()
+
+
+def server_word(error: OSError) -> str:
+    """Returns what a bucket's server has answered, such as `503 SlowDown: Reduce your request rate`."""
+    found = SERVER_ERROR.search(str(error))
+    if found is None:
+        return first_line(error).rstrip(".")
+    name = found["code"] or ("" if found["name"] == "UNKNOWN" else found["name"].title().replace("_", ""))
+    word = SERVER_WORDS.get(found["name"]) or " ".join(filter(None, (found["status"], name)))
+    text = " ".join(found["text"].split())
+    if text == "No response body":  # only the status is known
+        text = "bad request, as with credentials that have expired" if word == "400" else ""
+    return f"{word}: {text}" if text else word
 
 
 class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
@@ -333,23 +396,23 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
 
     def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
         """Returns what is at these paths."""
-        return list(retry(lambda: self._bucket.get_file_info(paths)))
+        return list(retry(lambda: self._bucket.get_file_info(paths), "reading", ", ".join(paths)))
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
         """Returns what a folder holds."""
-        return list(retry(lambda: self._bucket.get_file_info(selector)))
+        return list(retry(lambda: self._bucket.get_file_info(selector), "listing", selector.base_dir))
 
     def create_dir(self, path: str, recursive: bool) -> None:
         """Makes a folder."""
-        retry(lambda: self._bucket.create_dir(path, recursive=recursive))
+        retry(lambda: self._bucket.create_dir(path, recursive=recursive), "making", path)
 
     def delete_dir(self, path: str) -> None:
         """Deletes a folder and what it holds."""
-        retry(lambda: self._bucket.delete_dir(path))
+        retry(lambda: self._bucket.delete_dir(path), "deleting", path)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
         """Deletes what a folder holds."""
-        retry(lambda: self._bucket.delete_dir_contents(path, missing_dir_ok=missing_dir_ok))
+        retry(lambda: self._bucket.delete_dir_contents(path, missing_dir_ok=missing_dir_ok), "deleting", path)
 
     def delete_root_dir_contents(self) -> None:
         """No part of the project deletes a whole bucket."""
@@ -357,15 +420,15 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
 
     def delete_file(self, path: str) -> None:
         """Deletes a file."""
-        retry(lambda: self._bucket.delete_file(path))
+        retry(lambda: self._bucket.delete_file(path), "deleting", path)
 
     def move(self, src: str, dest: str) -> None:
         """Copies and deletes; FileNotFoundError if there is no such file."""
-        retry(lambda: self._change(src, lambda: self._bucket.move(src, dest)))
+        retry(lambda: self._change(src, lambda: self._bucket.move(src, dest)), "moving", src)
 
     def copy_file(self, src: str, dest: str) -> None:
         """Copies within the bucket; FileNotFoundError if there is no such file."""
-        retry(lambda: self._change(src, lambda: self._bucket.copy_file(src, dest)))
+        retry(lambda: self._change(src, lambda: self._bucket.copy_file(src, dest)), "copying", src)
 
     def _change(self, source: str, change: Callable[[], None]) -> None:
         """Copies or moves a file; S3's error for a missing one does not say so by its class."""
@@ -383,11 +446,11 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
             with self._bucket.open_input_file(path) as file:  # one request; a stream makes one for each megabyte
                 return file.read_buffer()
 
-        return pa.PythonFile(pa.BufferReader(retry(fetch)), mode="r")
+        return pa.PythonFile(pa.BufferReader(retry(fetch, "reading", path)), mode="r")
 
     def open_input_file(self, path: str) -> Any:
         """Returns a file for random access; only its opening is repeated."""
-        return pa.PythonFile(retry(lambda: self._bucket.open_input_file(path)), mode="r")
+        return pa.PythonFile(retry(lambda: self._bucket.open_input_file(path), "reading", path), mode="r")
 
     def open_output_stream(self, path: str, metadata: dict[str, str]) -> Any:
         """Returns a stream whose content appears as a file once it is closed;

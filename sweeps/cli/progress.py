@@ -21,7 +21,7 @@ from sweeps.driver.trials.table import TrialRow, TrialTable
 
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""
-PLAIN_SECONDS = 45.0
+PLAIN_SECONDS = 15.0
 """A log without a terminal gets a line of the running trials' steps after so long without another line."""
 STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "running", "queued")
 

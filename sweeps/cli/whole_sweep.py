@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlib.runtime.console import new_console, show_lines
 from mtlib.runtime.errors import first_line
+from mtlib.runtime.storage import BUCKET_WAIT
 from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
@@ -44,6 +45,8 @@ def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "
         ValueError: one line: space, data, encoder, machine or storage do not fit the options.
         KeyboardInterrupt: interrupted twice, or before its trials.
     """
+    if is_verbose:
+        BUCKET_WAIT.show = lambda text: show_lines([text])
     with contextlib.ExitStack() as cluster:
         prepared = prepare(options, lambda lines: show(lines, is_verbose), cluster)
         options = prepared.options
@@ -162,12 +165,16 @@ def run_and_finish(
             show_event = display.enter_context(show_progress(new_console())) if is_verbose else ignore_event
 
             def on_event(event: Event, table: "TrialTable") -> None:
-                show_event(event, table)
+                if event.facts.get("is_wait"):  # one line for all workers and this process
+                    BUCKET_WAIT.note(event.facts["text"])
+                else:
+                    show_event(event, table)
                 for text in trackers.on_event(event):
                     show_event(note(text), table)
 
             outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
-        if not outcome.is_lost:
+        is_away = outcome.error is not None and BUCKET_WAIT.since is not None  # nothing can be read from the bucket
+        if not (is_away or outcome.is_lost):
             answer()
         ending = finish(options, outcome, bool(is_ranked), is_verbose)
         has_ended = not (outcome.is_interrupted or outcome.is_lost)

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from mtlib.runtime.storage import exists, is_file, local_path, make_folder, never_make_again
+from mtlib.runtime.storage import BUCKET_WAIT, exists, is_file, local_path, make_folder, never_make_again
 from mtlib.runtime.workers import expect_workers, from_rank_0, gather_from_workers, num_workers, worker_rank
 from mtlib.training.micro_batches import (
     MicroBatches,
@@ -150,6 +150,11 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(plan.options, assignment.trial_id)
     reporter = Reporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device)
+
+    def note_wait(text: str) -> None:
+        setup.channel.tell.remote(Message(kind="waits", trial_id=assignment.trial_id, facts={"text": text}))
+
+    BUCKET_WAIT.show = note_wait
     run = None
     try:
         limit_memory(device, 1.0 if assignment.has_gpu_alone else plan.options.gpus_per_worker)

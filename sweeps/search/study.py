@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
 from mtlib.runtime.storage import local_path, open_folder, write_bytes
@@ -35,7 +35,8 @@ def open_study(journal: Path, name: str, metric: str) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     for path in (journal, journal.with_name(f"{journal.name}{LOCK_SUFFIX}")):
         path.unlink(missing_ok=True)
-    storage = JournalStorage(JournalFileBackend(str(journal)))
+    lock = JournalFileOpenLock(str(journal))  # a file: some disks, such as FAT, have no links
+    storage = JournalStorage(JournalFileBackend(str(journal), lock))
     study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
     with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
         study.set_metric_names([metric])

@@ -18,8 +18,8 @@ from results.records.trials import UNFINISHED, TrialRecord, read_sweep, sweep_en
 from sweeps.driver.trials.events import Event
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep, curve_values
 
-SHORT_SECONDS = 3.0
-"""The end of a sweep says that it waits for a tracker after so long."""
+SHORT_SECONDS, NOTE_SECONDS = 3.0, 15.0
+"""The end of a sweep says that it waits for a tracker after so long, and again each time after so long."""
 FINISH_SECONDS = 120.0
 """How long the end of a sweep waits for a tracker."""
 INTERRUPTED_SECONDS = 10.0
@@ -75,9 +75,15 @@ class Trackers:
         for line in self._lines:
             line.close()
         for line in self._lines:
-            if not line.wait(SHORT_SECONDS):
-                yield f"Waiting for {line.name} ..."
-                line.end(INTERRUPTED_SECONDS if is_interrupted else FINISH_SECONDS)
+            left, seconds = INTERRUPTED_SECONDS if is_interrupted else FINISH_SECONDS, SHORT_SECONDS
+            while not line.wait(seconds):
+                if left <= 0:
+                    line.give_up()
+                    break
+                yield f"Waiting for {line.name} to take the rest, {left:.0f} s at most ..."
+                yield from self._take_notes()
+                seconds = min(NOTE_SECONDS, left)
+                left -= seconds
         yield from self._take_notes()
 
     def _end_of(self, record: TrialRecord) -> dict[str, Any]:
@@ -103,6 +109,7 @@ class TrackerLine:
     def __init__(self, name: str, sweep: TrackedSweep, notes: "queue.SimpleQueue[str]") -> None:
         self.name = name
         self._messages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._is_given_up = False
         path = os.pathsep.join(filter(None, (str(PROJECT_FOLDER), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "sweeps.tracking.process"],
@@ -135,11 +142,11 @@ class TrackerLine:
         self._reader.join()
         return True
 
-    def end(self, seconds: float) -> None:
-        """Waits until the process has ended, and kills it after so many seconds."""
-        if not self.wait(seconds):
-            self._process.kill()
-            self.wait(FINISH_SECONDS)
+    def give_up(self) -> None:
+        """Kills the process."""
+        self._is_given_up = True
+        self._process.kill()
+        self.wait(FINISH_SECONDS)
 
     def _write(self) -> None:
         assert self._process.stdin is not None
@@ -156,9 +163,8 @@ class TrackerLine:
         for line in self._process.stdout:
             notes.put(line.rstrip("\n"))
         if self._process.wait() != 0:
-            notes.put(
-                f"{self.name} does not have all of this sweep: its process has died; a resumed sweep sends the rest"
-            )
+            why = "it was given up, as it did not answer" if self._is_given_up else "its process has died"
+            notes.put(f"{self.name} does not have all of this sweep: {why}; a resumed sweep sends the rest")
 
 
 def tracked_sweep(folder: str) -> TrackedSweep:

@@ -34,12 +34,13 @@ class MLflow:
     def __init__(self, sweep: TrackedSweep, note: Callable[[str], None]) -> None:
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT_NAME)
         uri, files = os.environ.get("MLFLOW_TRACKING_URI"), None
+        for variable, value in (("MAX_RETRIES", "1"), ("TIMEOUT", "10")):  # else it is silent for minutes
+            os.environ.setdefault(f"MLFLOW_HTTP_REQUEST_{variable}", value)
         what = f"MLflow: the sweep is a run of experiment {name}"
         if uri is None:  # not in the working folder, which of a submitted job is a copy that Ray deletes
             own = tracker_folder()
             uri, files = f"sqlite:///{own / 'mlflow.db'}", (own / "mlruns").as_uri()
             what += f"; to see it: mlflow ui --backend-store-uri {shlex.quote(uri)}"
-        note(what)
         self._sweep, self._client = sweep, MlflowClient(uri)
         found = self._client.get_experiment_by_name(name)
         self._experiment = found.experiment_id if found else self._client.create_experiment(name, files)
@@ -48,6 +49,7 @@ class MLflow:
         self._steps: dict[str, int] = {}
         """The last step of each run."""
         self._open(sweep.id, sweep.name, {"question": sweep.question})
+        note(what)  # once the server has answered: it may be asked again and again
 
     def begin(self, trial: TrackedRun) -> bool:
         """Opens the trial's run, with searched values as parameters and the configuration as a file.

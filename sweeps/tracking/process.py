@@ -9,6 +9,7 @@ resumed sweep logs a point twice. A trial that goes on from an earlier epoch tha
 import json
 import os
 import queue
+import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -25,10 +26,14 @@ from mtlib.runtime.storage import is_file, open_folder, read_bytes, split_locati
 from results.records.epochs import read_epochs
 from results.records.files import read_json, write_json
 from results.records.trials import read_sweep
-from sweeps.tracking.tracker import TrackedRun, TrackedSweep, Tracker, curve_values, make_tracker
+from sweeps.tracking.tracker import SERVER_VARIABLES, TrackedRun, TrackedSweep, Tracker, curve_values, make_tracker
 
 ATTEMPT_SECONDS = 20.0
 """Between two attempts while a tracker is down."""
+SILENT_SECONDS = 20.0
+"""A tracker that has not done for so long what it is asked does not answer."""
+NO_ANSWER = re.compile("timed out|max retries|refused|unreachable|resolve", re.IGNORECASE)
+"""In the message of an error of a library whose request got no answer."""
 TRACKED_FILES = ("report.html", "selection.json")
 """Files of a sweep that trackers keep, where they are there."""
 
@@ -75,12 +80,16 @@ class TrackerProcess:
         """Handles a message, again while the tracker is down; False if the sweep ended before it could be."""
         while True:
             is_last_attempt = self.is_closing.is_set()
+            silence = threading.Timer(SILENT_SECONDS, self.note_down, ("does not answer",))
+            silence.daemon = True
+            silence.start()
             try:
                 self.try_to_handle(message)
             except Exception as error:  # a tracker may raise anything
-                if not self.is_down:
-                    self.note(f"{self.name} fails, and is tried again while the sweep goes on: {first_line(error)}")
-                self.is_down = True
+                if NO_ANSWER.search(str(error)):
+                    self.note_down("does not answer")
+                else:
+                    self.note_down(f"fails: {first_line(error)}")
                 if is_last_attempt:
                     return False
                 self.is_closing.wait(ATTEMPT_SECONDS)
@@ -89,6 +98,16 @@ class TrackerProcess:
                     self.note(f"{self.name} works again")
                 self.is_down = False
                 return True
+            finally:
+                silence.cancel()
+
+    def note_down(self, what: str) -> None:
+        """Shows once that the tracker is down, with the address of its server where it is known."""
+        if not self.is_down:
+            address = without_places(os.environ.get(SERVER_VARIABLES.get(self.name, ""), ""), ())
+            server = f"the server of {self.name} at {address}" if address else self.name
+            self.note(f"{server} {what}; it is tried again while the sweep goes on")
+        self.is_down = True
 
     def try_to_handle(self, message: Mapping[str, Any]) -> None:
         """Handles a message: the kind of event of a trial, or `finish`."""

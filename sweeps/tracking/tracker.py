@@ -91,6 +91,10 @@ TRACKERS: Mapping[str, tuple[str, str]] = {
 """By the name of every tracker, which is that of its module, its class and the package that must be installed."""
 
 
+SERVER_VARIABLES = {"wandb": "WANDB_BASE_URL", "mlflow": "MLFLOW_TRACKING_URI", "trackio": "TRACKIO_SERVER_URL"}
+"""By the name of a tracker, the variable that has the address of its server."""
+
+
 def check_trackers(names: Collection[str]) -> None:
     """Raises ValueError unless every name is one of `TRACKERS` and its package is installed."""
     for name in names:

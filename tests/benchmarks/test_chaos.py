@@ -32,7 +32,7 @@ def test_silence_is_the_longest_time_between_two_lines() -> None:
 
 
 def test_lines_without_harm(tmp_path: Path) -> None:
-    assert judged(tmp_path, [(0.0, "sweep-lane0 is down"), (60.0, "0001-r0 epoch 2: SST 0.5")]) == []
+    assert judged(tmp_path, [(0.0, "sweep-lane0 is down"), (20.0, "0001-r0 epoch 2: SST 0.5")]) == []
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_raw_lines_are_harm(tmp_path: Path, line: str) -> None:
     assert judged(tmp_path, [(0.0, "one"), (1.0, line)]) == [f"raw line: {line}"]
 
 
-def test_silence_above_a_minute_is_harm(tmp_path: Path) -> None:
-    assert judged(tmp_path, [(0.0, "one"), (60.1, "two")]) == ["nothing was printed for 60 s"]
+def test_silence_above_twenty_seconds_is_harm(tmp_path: Path) -> None:
+    assert judged(tmp_path, [(0.0, "one"), (20.1, "two")]) == ["nothing was printed for 20 s"]
 
 
 def test_an_epoch_that_a_state_held_must_not_be_trained_again_unless_its_files_were_damaged(tmp_path: Path) -> None:

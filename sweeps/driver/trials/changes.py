@@ -224,6 +224,12 @@ def count_trained(table: TrialTable, row: TrialRow, step: int) -> None:
     row.step = step
 
 
+def on_waits(table: TrialTable, message: Message) -> Iterator[Event]:
+    """A worker waits for a bucket."""
+    hear(table, message)
+    yield Event(kind="note", facts={**message.facts, "is_wait": True})
+
+
 def on_stage_finished(table: TrialTable, message: Message) -> Iterator[Event]:
     """A trial has finished a stage, which is kept for others if it could be."""
     row = hear(table, message)
@@ -363,6 +369,7 @@ CHANGES: Mapping[MessageKind, Callable[[TrialTable, Message], Iterator[Event]]] 
     "epoch": on_epoch,
     "progress": on_progress,
     "stage_finished": on_stage_finished,
+    "waits": on_waits,
     "worker_error": on_worker_error,
     "left": on_left,
     "drawn": on_drawn,

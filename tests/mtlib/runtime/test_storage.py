@@ -1,5 +1,7 @@
 """Folders of a disk and a bucket behave alike: files are whole, missing ones named, failing requests repeated."""
 
+import errno
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,9 @@ import pyarrow.fs as fs
 import pytest
 
 from mtlib.runtime import storage
+from mtlib.runtime.errors import BucketError
 from mtlib.runtime.storage import (
+    BucketWait,
     PatientHandler,
     absolute_location,
     check_answer,
@@ -29,13 +33,15 @@ from mtlib.runtime.storage import (
     open_folder,
     read_bytes,
     retry,
+    server_word,
     split_location,
     subfolder,
     write_bytes,
 )
+from tests.gate import open_gate
 from tests.killed import Killed
 from tests.one_line_error import one_line_error
-from tests.s3_server import BUCKET
+from tests.s3_server import BUCKET, uri_of
 
 
 def paths(root: fs.SubTreeFileSystem, folder: str = "") -> list[str]:
@@ -150,7 +156,7 @@ def test_interrupted_write_leaves_the_old_file(tmp_path: Path, name: str, monkey
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between requests, which take no time; the clock goes by them alone."""
     found: list[float] = []
-    monkeypatch.setattr(storage, "GAVE_UP", threading.Event())
+    monkeypatch.setattr(storage, "BUCKET_WAIT", BucketWait())
     monkeypatch.setattr("time.sleep", found.append)
     monkeypatch.setattr("time.monotonic", lambda: sum(found))
     return found
@@ -171,39 +177,101 @@ def failing(error: Exception, times: float) -> Callable[[], str]:
 
 @pytest.mark.parametrize("error", [OSError("reading 'ACCESS_DENIED': AWS Error NETWORK_CONNECTION"), TimeoutError()])
 def test_request_is_repeated_with_growing_pauses(error: Exception, pauses: list[float]) -> None:
-    assert retry(failing(error, 8)) == "answer"
+    assert retry(failing(error, 8), "writing", "b/k") == "answer"
     assert pauses == [0.5, 1, 2, 4, 8, 15, 15, 15]
 
 
 def test_request_is_given_up_after_a_while_and_later_ones_are_made_once_until_one_succeeds(pauses: list[float]) -> None:
-    error = OSError("AWS Error SLOW_DOWN")
+    error = server_error("AWS Error SLOW_DOWN during PutObject")
     for _ in range(3):
-        with pytest.raises(OSError) as found:
-            retry(failing(error, float("inf")))
-        assert found.value is error
+        with pytest.raises(BucketError, match=r"^writing k in bucket b: 503 SlowDown$"):
+            retry(failing(error, float("inf")), "writing", "b/k")
         assert storage.RETRY_SECONDS - storage.LONGEST_PAUSE <= sum(pauses) <= storage.RETRY_SECONDS
     pauses.clear()
-    assert retry(failing(error, 0)) == retry(failing(error, 2)) == "answer"
+    assert retry(failing(error, 0), "writing", "b/k") == retry(failing(error, 2), "writing", "b/k") == "answer"
     assert len(pauses) == 2
 
 
+def server_error(text: str) -> OSError:
+    """An error of S3 in pyarrow's words."""
+    return OSError(f"When writing key 'k' in bucket 'b': {text} operation: No response body.")
+
+
 @pytest.mark.parametrize(
-    "error",
+    ("error", "line"),
     [
-        PermissionError(),
-        OSError("When writing: AWS Error ACCESS_DENIED during PutObject operation: Access Denied"),
+        (PermissionError("no"), "no"),
+        (server_error("AWS Error ACCESS_DENIED during HeadObject"), "403 AccessDenied"),
+        (server_error("AWS Error UNKNOWN (HTTP status 400) during HeadObject"), "400: bad request, as with .* expired"),
+        (server_error("AWS Error UNKNOWN (HTTP status 301) during HeadObject"), "301"),
+        (OSError("Bucket 'b' not found. To create buckets, enable"), "Bucket 'b' not found. To create .*"),
     ],
 )
-def test_error_that_stays_is_raised_at_once(error: Exception, pauses: list[float]) -> None:
-    with pytest.raises(type(error)):
-        retry(failing(error, 1))
+def test_error_that_stays_is_raised_at_once(error: Exception, line: str, pauses: list[float]) -> None:
+    with pytest.raises(OSError, match=f"^(writing k in bucket b: )?{line}$"):
+        retry(failing(error, 1), "writing", "b/k")
     assert pauses == []
+
+
+@pytest.mark.parametrize("code", ["400 ExpiredToken", "403 InvalidToken", "403 AccessDenied", "404 NoSuchBucket"])
+def test_refusal_of_a_server_is_one_line_at_once(s3_address: str, pauses: list[float], code: str) -> None:
+    with open_gate(s3_address) as gate:
+        root, gate.answer = open_folder(uri_of(gate.address, "sweep")), code
+        with pytest.raises(BucketError) as found:
+            write_bytes(root, "trials/a", b"1")
+    assert str(found.value) == f"writing sweep/trials/a in bucket {BUCKET}: {code}: About {code[4:]}"
+    assert found.value.errno == errno.EIO, "no sign of a damaged file"
+    assert pauses == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SLOW_DOWN during PutObject operation: Slow down. (Request ID: 1)", "503 SlowDown: Slow down"),
+        ("UNKNOWN (HTTP status 502) during HeadObject operation: No response body.", "502"),
+        (
+            "UNKNOWN (HTTP status 429) during PutObject operation: "
+            "Unable to parse ExceptionName: TooManyRequests Message: Wait. (Request ID: 1)",
+            "429 TooManyRequests: Wait",
+        ),
+        (
+            "NETWORK_CONNECTION during PutObject operation: curlCode: 7, Could not connect; Details: Failed after 0 ms",
+            "no answer: Could not connect",
+        ),
+        ("REQUEST_TIMEOUT during PutObject operation: Idle.", "RequestTimeout: Idle"),
+    ],
+)
+def test_word_of_a_server_that_is_asked_again_has_nothing_of_pyarrow(text: str, word: str, pauses: list[float]) -> None:
+    error = OSError(f"When writing key 'k' in bucket 'b': AWS Error {text}")
+    assert server_word(error) == word
+    assert retry(failing(error, 1), "writing", "b/k") == "answer"
+    assert len(pauses) == 1
+
+
+def test_process_that_waits_for_a_bucket_says_so_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, shown = list[str](), threading.Event()
+
+    def show(line: str) -> None:
+        lines.append(line)
+        shown.set()
+
+    wait = BucketWait(show=show)
+    monkeypatch.setattr(storage, "BUCKET_WAIT", wait)
+    monkeypatch.setattr(storage, "NOTE_SECONDS", 0.0)
+    for _ in range(2):
+        assert retry(shown.wait, "writing", "b/trials/a")
+    wait.note("too soon")
+    (line,) = lines
+    assert re.fullmatch(r"Waiting for a bucket for \d+ s: writing trials/a in bucket b: no answer", line)
+    wait.noted -= storage.NOTE_EVERY
+    wait.note("a minute later")
+    assert lines[1:] == ["a minute later"]
 
 
 def test_missing_bucket_is_named_at_once(bucket: str, pauses: list[float]) -> None:
     root = open_folder(bucket.replace(f"//{BUCKET}/", "//elsewhere/"))
     for attempt in (lambda: write_bytes(root, "a", b"1"), lambda: root.create_dir("a")):
-        with pytest.raises(OSError, match="'elsewhere'"):
+        with pytest.raises(BucketError, match="in bucket elsewhere: "):
             attempt()
     assert pauses == []
 

@@ -9,8 +9,9 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ import sweeps.lanes.trial_run
 import sweeps.lanes.worker
 from mtlib.checkpoints.state import StateFolder, load_state, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.storage import open_folder
+from mtlib.runtime.storage import BucketWait, open_folder
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
@@ -248,6 +249,16 @@ def test_trial_that_meets_a_full_disk_is_interrupted_and_resumes_once_there_is_r
     assert 12 - len(again.steps) >= first.steps[-1] - 2
     assert saved_states(states) == []
     assert best_digests(plain_lane.folder, BAD) == best_digests(plain_lane.folder, UNINTERRUPTED)
+
+
+def test_wait_for_a_bucket_is_told_to_the_driver(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, told = BucketWait(), list[Message]()
+    monkeypatch.setattr(sweeps.lanes.worker, "BUCKET_WAIT", wait)
+    channel: Any = SimpleNamespace(tell=SimpleNamespace(remote=told.append))
+    plain_lane.setup = replace(plain_lane.setup, channel=channel)
+    plain_lane.run(BAD)
+    wait.note("Waiting")
+    assert told == [Message(kind="waits", trial_id=BAD, facts={"text": "Waiting"})]
 
 
 def no_room(*_arguments: Any) -> None:

@@ -1,6 +1,8 @@
 """The Optuna study: samples follow the space and depend on the seed alone; the journal holds every configuration."""
 
+import errno
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,21 @@ def reload(folder: Path, name: str = "s") -> optuna.Study:
     """The study as its journal holds it, as for a second process."""
     storage = JournalStorage(JournalFileBackend(str(folder / name / JOURNAL_NAME)))
     return optuna.load_study(study_name=name, storage=storage)
+
+
+def test_journal_needs_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_config: TrialConfig) -> None:
+    """As on FAT and some mounts."""
+
+    def refuse(*_arguments: Any) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with monkeypatch.context() as patch:
+        for name in ("link", "symlink"):
+            patch.setattr(os, name, refuse)
+        study = new_study(tmp_path)
+        ask_new(study, space_of(tiny_config, ranges=WEIGHT), "tpe", 0, 0)
+    assert [trial.params for trial in reload(tmp_path).trials] == [trial.params for trial in study.trials]
+    assert [path.name for path in (tmp_path / "s").iterdir()] == [JOURNAL_NAME]
 
 
 def test_lock_that_a_killed_driver_has_left_does_not_hold_up_the_next(tmp_path: Path) -> None:

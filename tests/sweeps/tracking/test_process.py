@@ -14,7 +14,7 @@ from results.records.trials import write_sweep
 from sweeps.driver.trials.trial import Trial, make_trial
 from sweeps.tracking import process
 from sweeps.tracking.process import TrackerProcess
-from sweeps.tracking.tracker import TrackedRun, TrackedSweep
+from sweeps.tracking.tracker import SERVER_VARIABLES, TrackedRun, TrackedSweep
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.tracking.tracked import BEST, tracked_sweep, tracked_trial
@@ -26,6 +26,7 @@ class Recorder:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.num_failures = 0
+        self.words = "nobody listens\nat this port"
         self.starts_empty = False
 
     def __call__(self, _name: str, _sweep: TrackedSweep, _note: Callable[[str], None]) -> "Recorder":
@@ -57,7 +58,7 @@ class Recorder:
     def _may_fail(self) -> None:
         if self.num_failures:
             self.num_failures -= 1
-            raise ConnectionError("nobody listens\nat this port")
+            raise ConnectionError(self.words)
 
 
 class Tracked:
@@ -114,7 +115,39 @@ def test_tracker_that_stays_down_does_not_hold_up_the_end(tmp_path: Path, record
     tracked, recorder.num_failures = Tracked(tmp_path, recorder), 10**9
     tracked.closing.set()
     assert not tracked.report(1)
-    assert len(tracked.notes) == 1
+    assert tracked.notes == ["recorder fails: nobody listens; it is tried again while the sweep goes on"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [("Read timed out.", "does not answer"), ("no such run", "fails: no such run")]
+)
+def test_server_that_does_not_answer_is_named_without_its_password(
+    tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
+    monkeypatch.setitem(SERVER_VARIABLES, "recorder", "RECORDER_URI")
+    monkeypatch.setenv("RECORDER_URI", "https://me:secret@host/runs")
+    tracked, recorder.num_failures, recorder.words = Tracked(tmp_path, recorder), 2, words
+    assert tracked.report(1)
+    assert tracked.notes == [
+        f"the server of recorder at https://host/runs {said}; it is tried again while the sweep goes on",
+        "recorder works again",
+    ]
+
+
+def test_tracker_that_hangs_is_named_meanwhile(
+    tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "SILENT_SECONDS", 0.0)
+    tracked, noted = Tracked(tmp_path, recorder), threading.Event()
+
+    def note(line: str) -> None:
+        tracked.notes.append(line)
+        noted.set()
+
+    tracked.process.note = note
+    monkeypatch.setattr(recorder, "begin", lambda _trial: not noted.wait())
+    assert tracked.report(1)
+    assert "recorder does not answer; it is tried again while the sweep goes on" in tracked.notes
 
 
 def test_tracker_that_is_added_to_a_resumed_sweep_gets_what_was_trained_before(
