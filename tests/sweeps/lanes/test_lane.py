@@ -18,7 +18,7 @@ def test_death_is_described_by_the_workers_own_error_if_there_is_one() -> None:
 
 
 def test_controller_loads_no_torch_for_what_it_gets_of_a_lane_with_one_worker() -> None:
-    sent = pickle.dumps((SingleWorkerConfig(), LaneCallback(None, "lane0"))).hex()  # type: ignore[arg-type]
+    sent = pickle.dumps((SingleWorkerConfig(), LaneCallback(None, "lane0"))).hex()
     program = f"""
 import pickle, sys
 config, _callback = pickle.loads(bytes.fromhex("{sent}"))
