@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import nnls
 
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
@@ -95,6 +94,8 @@ def least_squares(values: Floats, labels: Floats, shrinkage: float) -> Floats:
     where b is the slope of y on the mean prediction, at least 0; divided by its sum. Centring hides a
     shift of predictions: shifted ones must be left out before, as `best_candidates` does.
     """
+    from scipy.optimize import nnls  # here: it takes half a second, which a sweep need not wait for at its start
+
     x, y = values - values.mean(1, keepdims=True), labels - labels.mean()
     mean = x.mean(0)
     slope = max(0.0, float(mean @ y) / max(float(mean @ mean), np.finfo(float).tiny))

@@ -1,5 +1,6 @@
 """How many lanes fit a cluster, by CPUs, GPUs and memory, and which nodes hold what trials are trained from."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,13 @@ from ray.exceptions import RayError
 from mtlib.runtime.storage import local_path
 from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.cluster.placement import on_node
+from sweeps.cluster.usable_resources import LANES_MEMORY
 from sweeps.options import SweepOptions, SweepPlan
 
 BASE_BYTES = 800 * 2**20
 """Memory of a worker on a CPU that has loaded its libraries."""
+HELPER_BYTES = 650 * 2**20
+"""Memory of a lane's five helper processes, its controller among them, which are on the driver's node."""
 GPU_BASE_BYTES = 2 * 10**9
 """Host memory of a worker with a GPU that has loaded its libraries, as measured on an H200."""
 CPU_BYTES_PER_PARAMETER = 30
@@ -47,7 +51,8 @@ def resources_per_worker(plan: SweepPlan) -> Resources:
     base, per_parameter = (GPU_BASE_BYTES, 0) if has_gpu else (BASE_BYTES, CPU_BYTES_PER_PARAMETER)
     per_parameter += SAVING_BYTES_PER_PARAMETER if saves_in_background else 0
     for_precision = 0 if has_gpu or plan.space.base.precision == "fp32" else CPU_BF16_BYTES
-    memory = base + per_parameter * plan.num_parameters + for_precision
+    for_helpers = HELPER_BYTES // plan.options.workers if plan.options.address is None else 0
+    memory = base + per_parameter * plan.num_parameters + for_precision + for_helpers
     return Resources(cpus=plan.options.cpus_per_worker, gpus=plan.options.gpus_per_worker, memory=memory)
 
 
@@ -137,7 +142,8 @@ def total_resources(refused: Collection[str] = ()) -> list[Resources]:
 
 def to_resources(amounts: Mapping[str, float]) -> Resources:
     """Resources from Ray's amounts by name."""
-    return Resources(cpus=amounts.get("CPU", 0), gpus=amounts.get("GPU", 0), memory=amounts.get("memory", 0))
+    memory = min(amounts.get("memory", 0), amounts.get(LANES_MEMORY, math.inf))
+    return Resources(cpus=amounts.get("CPU", 0), gpus=amounts.get("GPU", 0), memory=memory)
 
 
 def describe_cluster() -> str:

@@ -22,7 +22,8 @@ from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.cluster.background_run import is_inside_ray
 from sweeps.cluster.garbage_collection import collect_rarely
-from sweeps.cluster.ray_settings import WORKER_VARIABLES
+from sweeps.cluster.ray_settings import LOCAL_VARIABLES, WORKER_VARIABLES
+from sweeps.cluster.usable_resources import LANES_MEMORY, usable_cpus, usable_memory
 
 GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
 """Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
@@ -30,6 +31,8 @@ MIN_STORE_BYTES = 200 * 2**20
 """Least size of a local Ray's object store."""
 STORE_SHARE = 1.2
 """Size of a local Ray's object store over that of the objects that it must hold."""
+SWEEP_BYTES = 1500 * 2**20
+"""Memory of a local sweep's processes that are not a lane's: driver, channel, Ray with its dashboard (measured)."""
 MAX_STORE_BYTES = 2 * 2**30 if sys.platform == "darwin" else 10**10
 """Largest object store that Ray accepts outside of /dev/shm."""
 SHARED_MEMORY = Path("/dev/shm")
@@ -113,7 +116,7 @@ def store_size(num_bytes: int) -> int:
     """
     wanted = max(MIN_STORE_BYTES, int(STORE_SHARE * num_bytes))
     has_room = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free >= wanted
-    available = int(psutil.virtual_memory().available) // 2
+    available = min(int(psutil.virtual_memory().available), usable_memory()) // 2
     return max(MIN_STORE_BYTES, min(wanted, available if has_room else min(available, MAX_STORE_BYTES)))
 
 
@@ -204,7 +207,9 @@ def start_local_once(store_bytes: int, note: Callable[[str], None]) -> str | Non
             # Without RAY_ADDRESS workers may connect to another Ray of this machine.
             return init_silently(
                 "local",
-                {"RAY_ADDRESS": f"{host}:{port}"},
+                {"RAY_ADDRESS": f"{host}:{port}", **LOCAL_VARIABLES},
+                num_cpus=usable_cpus(),
+                resources={LANES_MEMORY: max(0, usable_memory() - store_bytes - SWEEP_BYTES)},
                 include_dashboard=True,  # also frees what killed controllers of lanes have reserved
                 object_store_memory=store_bytes,
             )

@@ -13,6 +13,7 @@ DRIVER_VARIABLES = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",  # the runs of lanes in Ray's dashboard
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths keep their meaning
+    "RAY_prestart_worker_first_driver": "0",  # a process per CPU that no job with a runtime environment uses
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",  # Ray's own messages stay in its logs: the sweep says what happened
 }
 """Environment variables that Ray reads in the driver. A Ray that no longer knows one ignores it without an error."""
@@ -23,6 +24,10 @@ WORKER_VARIABLES = {
     "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default; a worker stuck in a collective is killed anyway
 }
 """Environment variables that Ray Train reads in the workers and controllers of lanes."""
+LOCAL_VARIABLES = {
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a process per lane, which asks whether nodes are about to go
+}
+"""Environment variables that Ray Train reads in the controllers of lanes on the Ray of this machine alone."""
 
 
 def set_driver_variables() -> None:

@@ -17,8 +17,7 @@ from typing import Any, TypeVar, cast
 import ray
 import torch
 from ray.actor import ActorHandle
-from ray.train.backend import Backend
-from ray.train.torch import TorchConfig, get_device
+from ray.train.torch import get_device
 from safetensors import SafetensorError
 
 from mtlib.config.trial import TrialConfig
@@ -45,16 +44,6 @@ from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 
 Made = TypeVar("Made")
-
-
-class SingleWorkerConfig(TorchConfig):  # type: ignore[misc]
-    """Ray Train's settings of a lane with one worker: without a process group, whose store listens to everybody."""
-
-    @property
-    def backend_cls(self) -> type[Any]:
-        """What Ray Train starts beside the worker."""
-        backend: type[Any] = Backend
-        return backend
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,12 @@
 """The provenance of a sweep's results, as plain data for `sweep.json`: code, package versions and machine."""
 
-import os
 import platform
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from mtlib.runtime.environment import LIBRARIES, describe_processor, library_versions, sources_hash
+from sweeps.cluster.usable_resources import usable_cpus, usable_memory
 
 PACKAGES = ("multitask-sweeps", "optuna", "pandas", "pyarrow", "ray", *LIBRARIES)
 """Packages whose versions `sweep.json` records."""
@@ -35,13 +35,13 @@ def output_of(*command: str) -> str | None:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Returns the machine that starts the sweep."""
+    """Returns the machine that starts the sweep, with the CPUs and the memory that the sweep may use there."""
     return {
         "host": platform.node(),
         "platform": platform.platform(),
         "processor": describe_processor().get("model name") or platform.processor() or platform.machine(),
-        "num_cpus": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "num_cpus": usable_cpus(),
+        "memory_bytes": usable_memory(),
         # by nvidia-smi: opening a GPU here would take memory from the trials
         "gpus": (output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines(),
     }

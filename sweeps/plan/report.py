@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from search_spaces.space import SearchSpace, describe_space, encoder_names, grid
 from search_spaces.space_file import is_path
 from search_spaces.vary import typed, typed_value
 from sweeps.cluster.gpu_shares import workers_on_gpus
+from sweeps.cluster.usable_resources import usable_cpus
 from sweeps.driver.trials.stage_order import find_cuts
 from sweeps.options import SweepOptions
 from sweeps.plan.disk import disk_need, expected_best, measure_model, most_best
@@ -286,7 +286,7 @@ def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
     wanted = min(num_trainings, options.concurrent or num_trainings)
     if options.address is not None:
         return wanted
-    workers = (os.cpu_count() or 1) // options.cpus_per_worker
+    workers = usable_cpus() // options.cpus_per_worker
     if options.gpus_per_worker > 0:
         workers = min(workers, workers_on_gpus(torch.cuda.device_count(), options.gpus_per_worker))
     return min(wanted, max(1, workers // options.workers))

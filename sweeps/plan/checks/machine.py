@@ -1,6 +1,5 @@
 """The GPUs of a trial, and whether it fits this machine."""
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -9,6 +8,7 @@ import torch
 
 from mtlib.runtime.errors import require
 from sweeps.cluster.ray_settings import set_driver_variables
+from sweeps.cluster.usable_resources import usable_cpus
 from sweeps.options import SweepOptions
 
 
@@ -16,7 +16,7 @@ def check_machine(options: SweepOptions) -> None:
     """Raises ValueError if one trial needs more than this machine has; clusters are checked once they are connected."""
     if options.address is not None:
         return
-    num_cpus, num_gpus = os.cpu_count() or 1, torch.cuda.device_count()
+    num_cpus, num_gpus = usable_cpus(), torch.cuda.device_count()
     workers = f"{options.workers} worker{'s' * (options.workers > 1)} with"
     rule = f"a trial must fit this machine, which has {num_cpus} CPU{'s' * (num_cpus != 1)}"
     cpus = options.cpus_per_worker

@@ -15,6 +15,7 @@ from sweeps.cluster.capacity import (
     CPU_BF16_BYTES,
     CPU_BYTES_PER_PARAMETER,
     GPU_BASE_BYTES,
+    HELPER_BYTES,
     SAVING_BYTES_PER_PARAMETER,
     Resources,
     describe_idle_gpus,
@@ -23,8 +24,10 @@ from sweeps.cluster.capacity import (
     nodes_have_bf16,
     num_lanes,
     resources_per_worker,
+    total_resources,
     workers_that_fit,
 )
+from sweeps.cluster.usable_resources import LANES_MEMORY
 from sweeps.options import SweepOptions
 from tests.sweeps.conftest import MakePlan, with_options
 
@@ -56,12 +59,15 @@ def test_memory_of_a_worker_is_by_encoder_precision_and_device(make_plan: MakePl
     plan = make_plan(cpus_per_worker=3)
     need = resources_per_worker(replace(plan, num_parameters=110_000_000))
     assert (need.cpus, need.gpus) == (3, 0)
-    assert need.memory == BASE_BYTES + 110_000_000 * CPU_BYTES_PER_PARAMETER
-    assert resources_per_worker(plan).memory == BASE_BYTES
+    assert need.memory == BASE_BYTES + HELPER_BYTES + 110_000_000 * CPU_BYTES_PER_PARAMETER
+    assert resources_per_worker(with_options(plan, workers=2)).memory == BASE_BYTES + HELPER_BYTES // 2
+    assert resources_per_worker(with_options(plan, address="auto")).memory == BASE_BYTES
     in_bf16 = replace(plan, space=replace(plan.space, base=plan.space.base.override({"precision": "bf16"})))
     assert resources_per_worker(in_bf16).memory - resources_per_worker(plan).memory == CPU_BF16_BYTES
     on_gpu = with_options(replace(in_bf16, num_parameters=110_000_000), gpus_per_worker=1.0)
-    assert resources_per_worker(on_gpu).memory == GPU_BASE_BYTES + 110_000_000 * SAVING_BYTES_PER_PARAMETER
+    assert (
+        resources_per_worker(on_gpu).memory == GPU_BASE_BYTES + HELPER_BYTES + 110_000_000 * SAVING_BYTES_PER_PARAMETER
+    )
     in_bucket = with_options(replace(plan, num_parameters=110_000_000), storage="s3://bucket/sweeps?region=here")
     assert resources_per_worker(in_bucket).memory == need.memory + 110_000_000 * SAVING_BYTES_PER_PARAMETER
 
@@ -72,7 +78,7 @@ def test_memory_of_a_worker_is_by_encoder_precision_and_device(make_plan: MakePl
         (2, PLENTY, 2, 0, 4),
         (2, PLENTY, 2, 3, 5),  # what waits for resources has not taken them from what is free
         (0, PLENTY, 4, 0, 4),
-        (4, 3 * BASE_BYTES, 2, 0, 2),  # Ray counts memory that lanes use as free
+        (4, 3 * (BASE_BYTES + HELPER_BYTES), 2, 0, 2),  # Ray counts memory that lanes use as free
         (9, PLENTY, 8, 0, 8),
         (0, 0, 0, 0, 1),  # an autoscaler sees the demand of the one that waits
     ],
@@ -89,6 +95,15 @@ def test_new_lanes_fit_free_resources_and_all_lanes_total_ones(
     monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": free_cpus, "memory": memory})
     monkeypatch.setattr(capacity, "total_resources", lambda _refused: [Resources(cpus=8, gpus=0, memory=memory)])
     assert num_lanes(make_plan(), num_open, num_waiting, ()) == lanes
+
+
+@pytest.mark.parametrize(("usable", "fitting"), [({}, 8), ({LANES_MEMORY: 5 * GB}, 2), ({LANES_MEMORY: 1.5 * GB}, 0)])
+def test_lanes_on_this_machine_fit_the_memory_that_the_sweep_may_use(
+    usable: dict[str, int], fitting: int, make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = {"NodeID": "n", "Alive": True, "Resources": {"CPU": 8, "memory": PLENTY, **usable}}
+    monkeypatch.setattr(ray, "nodes", lambda: [node])
+    assert lanes_that_fit(total_resources(), resources_per_worker(make_plan()), 1) == fitting
 
 
 def options(**changes: Any) -> SweepOptions:
@@ -155,4 +170,4 @@ def test_gpus_that_lack_cpus_are_named(
     line = describe_idle_gpus(make_plan(gpus_per_worker=share))
     assert (line or "").partition(":")[0] == (idle or "")
     if line is not None:
-        assert "each worker needs 1 CPU and 2.0 GB of memory; there are 4 CPUs, 8 GPUs" in line
+        assert "each worker needs 1 CPU and 2.7 GB of memory; there are 4 CPUs, 8 GPUs" in line

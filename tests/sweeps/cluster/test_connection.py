@@ -19,12 +19,14 @@ from sweeps.cluster.connection import (
     MAX_STORE_BYTES,
     MIN_STORE_BYTES,
     START_ATTEMPTS,
+    SWEEP_BYTES,
     connect,
     connected_to_ray,
     free_port,
     hide_token,
     ignoring_interrupts,
     start_local,
+    start_local_once,
     store_size,
     token_path,
     use_own_token,
@@ -32,6 +34,7 @@ from sweeps.cluster.connection import (
     worker_environment,
 )
 from sweeps.cluster.garbage_collection import collect_rarely
+from sweeps.cluster.usable_resources import LANES_MEMORY
 
 
 def test_workers_find_the_packages_and_keep_the_users_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,5 +203,16 @@ def test_object_store_of_a_local_ray_holds_what_it_must(
 ) -> None:
     monkeypatch.setattr(connection, "SHARED_MEMORY", tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=room))
-    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=memory))
-    assert store_size(num_bytes) == size
+    for available, usable in ((memory, 10**13), (10**13, memory)):
+        monkeypatch.setattr("psutil.virtual_memory", lambda found=available: SimpleNamespace(available=found))
+        monkeypatch.setattr(connection, "usable_memory", lambda found=usable: found)
+        assert store_size(num_bytes) == size
+
+
+def test_local_ray_has_the_cpus_and_the_memory_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = dict[str, object]()
+    monkeypatch.setattr(connection, "usable_cpus", lambda: 3)
+    monkeypatch.setattr(connection, "usable_memory", lambda: 9 * 10**9)
+    monkeypatch.setattr(connection, "init_silently", lambda *_arguments, **settings: given.update(settings))
+    start_local_once(10**9)
+    assert (given["num_cpus"], given["resources"]) == (3, {LANES_MEMORY: 8 * 10**9 - SWEEP_BYTES})

@@ -1,5 +1,6 @@
-"""Descriptions of why a lane's workers ended, and sharing where the limit on stages is 0."""
+"""Descriptions of why a lane's workers ended, and what a lane with one worker loads."""
 
+import pickle
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 
 from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.driver.trials.messages import UNEXPLAINED
-from sweeps.lanes.lane import describe_worker_errors
+from sweeps.lanes.lane import LaneCallback, SingleWorkerConfig, describe_worker_errors
 
 
 def test_death_is_described_by_the_workers_own_error_if_there_is_one() -> None:
@@ -18,9 +19,14 @@ def test_death_is_described_by_the_workers_own_error_if_there_is_one() -> None:
     assert describe_worker_errors({0: health, 1: away}) == "a worker process does not answer"
 
 
-def test_controller_loads_no_torch_for_the_callback() -> None:
-    program = "import sys, sweeps.lanes.lane; print('torch' in sys.modules)"
+def test_controller_loads_no_torch_for_what_it_gets_of_a_lane_with_one_worker() -> None:
+    sent = pickle.dumps((SingleWorkerConfig(), LaneCallback(None, "lane0"))).hex()
+    program = f"""
+import pickle, sys
+config, _callback = pickle.loads(bytes.fromhex("{sent}"))
+print(config.backend_cls.__name__, config.framework, config.to_dict(), "torch" in sys.modules)
+"""
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=PROJECT_FOLDER, capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stdout == "False\n"
+    assert done.stdout == "Backend None {} False\n"

@@ -129,7 +129,7 @@ def test_longer_run_continues_a_shorter_one(options: Build, inputs: SweepInputs)
 
 
 def test_concurrent_trials_are_as_many_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("sweeps.plan.report.usable_cpus", lambda: 8)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert max_concurrent(options(), 100) == 8
     assert max_concurrent(options(), 3) == 3

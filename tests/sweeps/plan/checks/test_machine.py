@@ -10,7 +10,7 @@ from tests.sweeps.plan.conftest import Build
 
 
 def set_machine(monkeypatch: pytest.MonkeyPatch, num_cpus: int, num_gpus: int) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: num_cpus)
+    monkeypatch.setattr("sweeps.plan.checks.machine.usable_cpus", lambda: num_cpus)
     monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
 
 
