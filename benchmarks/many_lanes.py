@@ -166,7 +166,7 @@ def measure(num_lanes: int, seconds: float, folder: str) -> list[str]:
 def make_plan(num_lanes: int, folder: str) -> SweepPlan:
     """A random search with more configurations than the lanes can train."""
     base = TrialConfig(stages=(StageConfig(tasks=TASKS, epochs=EPOCHS, steps_per_epoch=10),))
-    ranges = {"optimizer.learning_rate": Float(low=1e-5, high=1e-3)}
+    ranges: dict[Any, Any] = {"optimizer.learning_rate": Float(low=1e-5, high=1e-3)}
     space = SearchSpace(name="lanes", question="?", base=base, grid={}, ranges=ranges)
     options = SweepOptions(
         space="lanes", name="lanes", storage=folder, search="random", trials=10 * num_lanes, reuse=False

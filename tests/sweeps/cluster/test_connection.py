@@ -214,5 +214,5 @@ def test_local_ray_has_the_cpus_and_the_memory_that_this_process_may_use(monkeyp
     monkeypatch.setattr(connection, "usable_cpus", lambda: 3)
     monkeypatch.setattr(connection, "usable_memory", lambda: 9 * 10**9)
     monkeypatch.setattr(connection, "init_silently", lambda *_arguments, **settings: given.update(settings))
-    start_local_once(10**9)
+    start_local_once(10**9, lambda _line: None)
     assert (given["num_cpus"], given["resources"]) == (3, {LANES_MEMORY: 8 * 10**9 - SWEEP_BYTES})
