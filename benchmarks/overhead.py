@@ -41,7 +41,7 @@ from results.records.driver_file import Ownership
 from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.driver.run_sweep import run_plan
-from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.table import Event
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.inputs import read_points

@@ -44,8 +44,7 @@ from results.records.driver_file import Ownership
 from results.records.tables import read_trials, read_with_warnings
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
 from sweeps.driver.run_sweep import run_plan
-from sweeps.driver.trials.events import Event
-from sweeps.driver.trials.table import TrialTable
+from sweeps.driver.trials.table import Event, TrialTable
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.inputs import read_points

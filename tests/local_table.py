@@ -10,9 +10,8 @@ import ray
 
 from sweeps.driver.trials.answers import settle
 from sweeps.driver.trials.changes import apply
-from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Assignment, Message, MessageKind
-from sweeps.driver.trials.table import TrialTable, open_table
+from sweeps.driver.trials.table import Event, TrialTable, open_table
 from sweeps.options import SweepPlan
 
 

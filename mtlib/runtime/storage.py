@@ -63,7 +63,7 @@ SERVER_WORDS = {
     "SLOW_DOWN": "503 SlowDown",
 }
 """S3's own words for pyarrow's names."""
-REFUSAL = re.compile(r"(301|400|401|403|404)\b|Bucket '.*' not found")
+FINAL_ERROR = re.compile(r"(301|400|401|403|404)\b|Bucket '.*' not found")
 """Words of a server that waiting cannot change, such as those for credentials that have expired."""
 
 
@@ -349,7 +349,7 @@ def retry(request: Callable[[], Answer], doing: str, path: str, seconds: float =
                 raise
             except OSError as error:
                 word, end = server_word(error), 2 * time.monotonic() - started + pause  # of another such request
-                if REFUSAL.match(word) or end > began + seconds:
+                if FINAL_ERROR.match(word) or end > began + seconds:
                     BUCKET_WAIT.since = began
                     raise BucketError(f"{what}: {word}") from None
             else:

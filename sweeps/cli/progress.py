@@ -16,8 +16,7 @@ from results.stats.texts import value_text
 from sweeps.cli.sweep_state import best_text, progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
 from sweeps.driver.run_sweep import OnEvent
-from sweeps.driver.trials.events import Event
-from sweeps.driver.trials.table import TrialRow, TrialTable
+from sweeps.driver.trials.table import Event, TrialRow, TrialTable
 
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""

@@ -14,7 +14,6 @@ from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
 from sweeps.driver.trials.changes import note
-from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.trial import num_left_to_run
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
@@ -27,7 +26,7 @@ from sweeps.tracking.listener import Trackers
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.cli.summary import Ending
     from sweeps.driver.run_sweep import SweepOutcome
-    from sweeps.driver.trials.table import TrialTable
+    from sweeps.driver.trials.table import Event, TrialTable
 
 
 def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "Ending":

@@ -14,9 +14,8 @@ from ray.actor import ActorHandle
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.driver.trials.answers import settle
 from sweeps.driver.trials.changes import apply
-from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Message
-from sweeps.driver.trials.table import TrialTable
+from sweeps.driver.trials.table import Event, TrialTable
 
 TAKE_SECONDS = 0.5
 """The longest that a trial's progress waits for its answer, and so a stop until it is noticed."""
@@ -27,7 +26,8 @@ class Dispatcher:
 
     def __init__(self, table: TrialTable, channel: ActorHandle[Any]) -> None:
         self._table, self._channel = table, channel
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        """None once the thread has ended, by an error."""
         self._error: Exception | None = None
         self._run = BackgroundRun(self._take_messages, "messages")
 
@@ -50,10 +50,12 @@ class Dispatcher:
         deadline, found, is_urgent = time.monotonic() + timeout, list[Event](), False
         while self._error is None and not (is_urgent and self._events.empty()):
             try:
-                found.append(self._events.get(timeout=max(0.0, deadline - time.monotonic())))
+                event = self._events.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 break
-            is_urgent = is_urgent or found[-1].kind != "progress"
+            if event is not None:
+                found.append(event)
+                is_urgent = is_urgent or event.kind != "progress"
         if self._error is not None and not found:
             raise self._error
         return found
@@ -73,4 +75,4 @@ class Dispatcher:
                 self.tell(*ray.get(self._channel.take.remote(TAKE_SECONDS)))
         except Exception as error:  # left to the driver's own thread
             self._error = error
-            self._events.put(Event(kind="tick"))  # wakes it
+            self._events.put(None)  # wakes it

@@ -39,9 +39,8 @@ from sweeps.driver.limits import Limits
 from sweeps.driver.race_watch import RaceWatch
 from sweeps.driver.ray_metrics import SweepMetrics
 from sweeps.driver.trials.changes import note
-from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Message
-from sweeps.driver.trials.table import TrialTable, open_table
+from sweeps.driver.trials.table import Event, TrialTable, open_table
 from sweeps.lanes.channel import MAX_CALLS, Channel, channel_name
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
 from sweeps.lanes.silent_workers import SilentWorkers

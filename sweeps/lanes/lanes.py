@@ -12,9 +12,8 @@ from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import alive_nodes, describe_cluster, describe_lane, fits_cluster, num_lanes
 from sweeps.cluster.connection import connected
 from sweeps.cluster.reservations import free_group, idle_groups
-from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Message
-from sweeps.driver.trials.table import TrialTable
+from sweeps.driver.trials.table import Event, TrialTable
 from sweeps.lanes.lane import open_lane
 from sweeps.lanes.stored_inputs import StoredInputs
 from sweeps.lanes.worker import LaneSetup

@@ -15,10 +15,10 @@ from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.program_names import PROJECT_FOLDER
 from mtlib.tasks import Task, value_of
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep, sweep_encoders
-from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.table import Event
 from sweeps.tracking.tracker import TrackedRun, TrackedSweep, curve_values
 
-SHORT_SECONDS, NOTE_SECONDS = 3.0, 15.0
+SHORT_SECONDS, REMINDER_SECONDS = 3.0, 15.0
 """The end of a sweep says that it waits for a tracker after so long, and again each time after so long."""
 FINISH_SECONDS = 120.0
 """How long the end of a sweep waits for a tracker."""
@@ -82,7 +82,7 @@ class Trackers:
                     break
                 yield f"Waiting for {line.name} to take the rest, {left:.0f} s at most ..."
                 yield from self._take_notes()
-                seconds = min(NOTE_SECONDS, left)
+                seconds = min(REMINDER_SECONDS, left)
                 left -= seconds
         yield from self._take_notes()
 

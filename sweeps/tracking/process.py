@@ -30,7 +30,7 @@ from sweeps.tracking.tracker import SERVER_VARIABLES, TrackedRun, TrackedSweep, 
 
 ATTEMPT_SECONDS = 20.0
 """Between two attempts while a tracker is down."""
-SILENT_SECONDS = 20.0
+NO_ANSWER_SECONDS = 20.0
 """A tracker that has not done for so long what it is asked does not answer."""
 NO_ANSWER = re.compile("timed out|max retries|refused|unreachable|resolve", re.IGNORECASE)
 """In the message of an error of a library whose request got no answer."""
@@ -80,7 +80,7 @@ class TrackerProcess:
         """Handles a message, again while the tracker is down; False if the sweep ended before it could be."""
         while True:
             is_last_attempt = self.is_closing.is_set()
-            silence = threading.Timer(SILENT_SECONDS, self.note_down, ("does not answer",))
+            silence = threading.Timer(NO_ANSWER_SECONDS, self.note_down, ("does not answer",))
             silence.daemon = True
             silence.start()
             try:

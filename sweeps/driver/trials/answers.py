@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweeps.driver.trials.changes import explain_death, is_unwanted, started
-from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Assignment, Message, Verdict
-from sweeps.driver.trials.table import LaneRow, TrialRow, TrialTable
+from sweeps.driver.trials.table import Event, LaneRow, TrialRow, TrialTable
 
 IDLE_SECONDS = 60.0
 """Time limit of a request for a trial: the lane's other workers wait in a collective, which times out."""

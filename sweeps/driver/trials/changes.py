@@ -10,9 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import UNEXPLAINED, Message, MessageKind, TrialStatus
-from sweeps.driver.trials.table import LaneRow, ScoredEpoch, TrialRow, TrialTable
+from sweeps.driver.trials.table import Event, LaneRow, ScoredEpoch, TrialRow, TrialTable
 
 MAX_ERRORS, MAX_UNEXPLAINED = 2, 3
 """A trial fails after its workers have ended so often from one state on, on nodes that live on: by an error of their
@@ -174,7 +173,7 @@ def on_epoch(table: TrialTable, message: Message) -> Iterator[Event]:
     if is_unwanted(row, message.attempt):
         return
     count_trained(table, row, report["step"])
-    is_new = report["epoch"] not in row.reported
+    is_new = report["epoch"] > row.record.epochs  # or it is trained again, as its lane went back to an earlier state
     record_epoch(table, row, report)
     row.points = [point for point in report["points"] if point["split"] == "train"]
     if is_new:

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from results.records.expected_trials import status_counts
 from results.records.race import RaceRecord
@@ -19,6 +19,42 @@ from search_spaces.space import grid_trials
 from sweeps.driver.trials.messages import ErrorCause, Message, TrialStatus
 from sweeps.driver.trials.trial import Trial, make_trial, num_left_to_run, queued_record
 from sweeps.options import SweepPlan
+
+EventKind = Literal[
+    "note",
+    "tick",
+    "failed",
+    "started",
+    "resumed",
+    "starting_point",
+    "stage_finished",
+    "progress",
+    "report",
+    "requeued",
+    "ended",
+    "lane_open",
+    "lane_failed",
+    "lane_down",
+    "lane_closed",
+]
+"""`tick`: a second has passed without another event. `failed`: the sweep cannot go on. `requeued`: the trial's lane is
+down. A lane that is down has no workers, and opens again once Ray has restarted them; a closed one was not needed any
+more; a failed one cannot load what the sweep needs, or is on a node that does not share the storage.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that has happened to a trial, a lane or the sweep."""
+
+    kind: EventKind
+    lane: str | None = None
+    trial_id: str | None = None
+    record: TrialRecord | None = None
+    """The trial's, after it."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    time: float = field(default_factory=time.time)
+    """Seconds since 1970."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -214,7 +214,9 @@ def test_error_that_stays_is_raised_at_once(error: Exception, line: str, pauses:
 
 
 @pytest.mark.parametrize("code", ["400 ExpiredToken", "403 InvalidToken", "403 AccessDenied", "404 NoSuchBucket"])
-def test_refusal_of_a_server_is_one_line_at_once(s3_address: str, pauses: list[float], code: str) -> None:
+def test_error_of_a_server_that_waiting_cannot_change_is_one_line_at_once(
+    s3_address: str, pauses: list[float], code: str
+) -> None:
     with open_gate(s3_address) as gate:
         root, gate.answer = open_folder(uri_of(gate.address, "sweep")), code
         with pytest.raises(BucketError) as found:

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from mtlib.runtime.command_line import duration
 from sweeps.cli.progress import live_lines, show_progress, summary
-from sweeps.driver.trials.events import Event
-from sweeps.driver.trials.table import LaneRow, TrialTable, open_table
+from sweeps.driver.trials.table import Event, LaneRow, TrialTable, open_table
 from tests.local_table import LocalTable, report
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.driver.trials.test_changes import NOON, begin

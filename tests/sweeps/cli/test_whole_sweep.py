@@ -16,8 +16,7 @@ from sweeps.cli.summary import Ending
 from sweeps.cli.whole_sweep import run_or_resume
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-from sweeps.driver.trials.events import Event
-from sweeps.driver.trials.table import open_table
+from sweeps.driver.trials.table import Event, open_table
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep

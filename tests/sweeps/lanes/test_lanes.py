@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import sweeps.lanes.lanes as lanes_module
-from sweeps.driver.trials.events import Event
+from sweeps.driver.trials.table import Event
 from sweeps.lanes.lanes import (
     MAX_FAILURES,
     Lanes,

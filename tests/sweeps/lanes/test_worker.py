@@ -36,9 +36,8 @@ from results.records.trial_folder import TrialEnd, read_end, read_start, write_e
 from results.records.trials import SWEEP_FILE
 from sweeps.cluster.node_drain import NodeDrain
 from sweeps.driver.dispatcher import Dispatcher
-from sweeps.driver.trials.events import Event
 from sweeps.driver.trials.messages import Assignment, Message
-from sweeps.driver.trials.table import open_table
+from sweeps.driver.trials.table import Event, open_table
 from sweeps.driver.trials.trial import Trial
 from sweeps.lanes.channel import Channel
 from sweeps.lanes.lane import LaneCallback
@@ -251,7 +250,7 @@ def test_trial_that_meets_a_full_disk_is_interrupted_and_resumes_once_there_is_r
     assert best_digests(plain_lane.folder, BAD) == best_digests(plain_lane.folder, UNINTERRUPTED)
 
 
-def test_wait_for_a_bucket_is_told_to_the_driver(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_a_bucket_reaches_the_driver(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
     wait, told = BucketWait(), list[Message]()
     monkeypatch.setattr(sweeps.lanes.worker, "BUCKET_WAIT", wait)
     channel: Any = SimpleNamespace(tell=SimpleNamespace(remote=told.append))

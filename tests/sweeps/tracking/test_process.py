@@ -137,7 +137,7 @@ def test_server_that_does_not_answer_is_named_without_its_password(
 def test_tracker_that_hangs_is_named_meanwhile(
     tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(process, "NO_ANSWER_SECONDS", 0.0)
     tracked, noted = Tracked(tmp_path, recorder), threading.Event()
 
     def note(line: str) -> None:
