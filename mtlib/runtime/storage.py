@@ -38,11 +38,11 @@ RETRY_SECONDS = 300.0
 """How long a bucket that does not answer, or answers with an error, is asked again: a restart of a server or a
 network takes minutes, and a trial that is given up trains again from its last state."""
 NOTE_SECONDS, NOTE_EVERY = 20.0, 60.0
-"""After how long a process says that it waits for a bucket, and how often it says it again."""
+"""Seconds after which a process says that it waits for a bucket, and between two such lines."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds between two requests: doubled from the first pause up to the longest."""
 KEPT_FOLDERS: list[Path] = []
-"""Of `never_make_again`."""
+"""Folders that this process does not make again (`never_make_again`)."""
 ONE_SLASH = re.compile(r"(s3|gs|gcs|abfss?|hdfs|file|https?):/(?!/)")
 """A path that begins as a URI with a slash too few does."""
 SERVER_ERROR = re.compile(
@@ -63,7 +63,7 @@ SERVER_WORDS = {
     "SLOW_DOWN": "503 SlowDown",
 }
 """S3's own words for pyarrow's names."""
-FINAL_ERROR = re.compile(r"(301|400|401|403|404)\b|Bucket '.*' not found")
+FINAL_ERROR = re.compile(r"(301|400(?! RequestTimeout)|401|403|404)\b|Bucket '.*' not found")
 """Words of a server that waiting cannot change, such as those for credentials that have expired."""
 
 
@@ -86,7 +86,7 @@ class BucketWait:
 
 
 BUCKET_WAIT = BucketWait()
-"""That of this process."""
+"""How this process waits."""
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
@@ -346,6 +346,7 @@ def retry(request: Callable[[], Answer], doing: str, path: str, seconds: float =
             try:
                 answer = request()
             except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError):
+                BUCKET_WAIT.since = None  # the server has answered
                 raise
             except OSError as error:
                 word, end = server_word(error), 2 * time.monotonic() - started + pause  # of another such request

@@ -28,7 +28,12 @@ DRIVER_FILE = "driver.json"
 BEAT_SECONDS = 5.0
 """Between two writings, each a request where the sweep is in a bucket: what `status` shows is about so old."""
 STALE_SECONDS = 60.0
-"""A sweep whose driver has not written for so long is not running."""
+"""A sweep whose driver has not written for so long is not running, unless its process is seen to run."""
+
+GONE_BEATS = 2
+"""Looks, one after another, at which the sweep's folder must be missing: a mount may be away for a moment."""
+CLOSED: set[str] = set()
+"""Ids of the drivers of this process that have ended, though their last word may not have reached the file."""
 
 TrialProgress = Mapping[str, Any]
 """The facts of a running trial: `since`, the time of its start, moved by the time that it had no lane, and from its
@@ -66,12 +71,15 @@ class Driver:
         """Whether its process runs; None where that cannot be seen, as from another host or container of its name."""
         if not self.processes or self.processes != own_processes():
             return None
-        try:
-            return bool(abs(psutil.Process(self.pid).create_time() - self.began) <= 2)
-        except psutil.NoSuchProcess:
+        if self.id in CLOSED:
             return False
+        try:
+            began = psutil.Process(self.pid).create_time()
+        except psutil.NoSuchProcess:
+            return None if psutil.pid_exists(self.pid) else False  # a system may hide the processes of others
         except psutil.Error:
             return True
+        return True if abs(began - self.began) <= 2 else None  # another process, or the clock was set since
 
 
 def own_processes() -> str:
@@ -123,6 +131,7 @@ class Ownership:
         self._folder, self._takes_over, self._say = folder, takes_over, say
         self.id = secrets.token_hex(8)
         """Which `driver.json` has while the sweep is this driver's."""
+        self._num_gone = 0
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="driver.json", daemon=True)
 
@@ -141,6 +150,7 @@ class Ownership:
         self._thread.join(BEAT_SECONDS)  # storage that hangs must not keep a sweep from its end
         self.write(has_stopped=True)
         never_make_again()
+        CLOSED.add(self.id)
 
     def _keep(self) -> None:
         while not self._has_ended.wait(BEAT_SECONDS) and self.why_lost is None:
@@ -160,7 +170,9 @@ class Ownership:
         if other is not None and other.id != self.id:
             return f"process {other.pid} on {other.host} has taken the sweep over and runs it now"
         with suppress(OSError):  # the storage is away
-            if other is None and not is_file(open_folder(self._folder), SWEEP_FILE):
+            is_gone = other is None and not is_file(open_folder(self._folder), SWEEP_FILE)
+            self._num_gone = self._num_gone + 1 if is_gone else 0
+            if self._num_gone >= GONE_BEATS:
                 gone = f"the folder {self._folder} was renamed or removed while the sweep ran"
                 return f"{gone}; continue with --resume and its new place"
         return None

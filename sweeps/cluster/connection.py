@@ -178,9 +178,12 @@ def use_own_token() -> None:
         if not path.exists():
             whole.touch(mode=0o600)
             whole.write_text(token)
-            with contextlib.suppress(FileExistsError):  # another sweep was first: its Ray has that token
+            try:
                 os.link(whole, path)
-            whole.unlink()
+            except FileExistsError:  # another sweep was first: its Ray has that token
+                pass
+            finally:
+                whole.unlink()
     except OSError:
         if not os.access(path, os.R_OK):
             os.environ["RAY_AUTH_TOKEN"] = token
@@ -209,7 +212,7 @@ def start_local_once(store_bytes: int, note: Callable[[str], None]) -> str | Non
                 "local",
                 {"RAY_ADDRESS": f"{host}:{port}", **LOCAL_VARIABLES},
                 num_cpus=usable_cpus(),
-                resources={LANES_MEMORY: max(0, usable_memory() - store_bytes - SWEEP_BYTES)},
+                resources={LANES_MEMORY: max(1, usable_memory() - store_bytes - SWEEP_BYTES)},
                 include_dashboard=True,  # also frees what killed controllers of lanes have reserved
                 object_store_memory=store_bytes,
             )

@@ -50,11 +50,13 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            drop_terminal()
+            if self.count:  # the shell and the system both send it when a terminal closes
+                return
         self.count += 1
         if number != signal.SIGINT:
             self.unannounced = signal.Signals(number).name
-        if number == signal.SIGHUP:
-            drop_terminal()
         if self.count > 1:
             raise KeyboardInterrupt
 

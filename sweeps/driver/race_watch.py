@@ -6,14 +6,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from results.answers.race_words import decision_lines
 from results.records.race import RACE_KEY, RaceRecord, race_of, race_to_json
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep, write_sweep
+from sweeps.driver.trials.table import TrialTable
 
 
 class RaceWatch:
     """The decisions of a race, made in a thread: the predictions of all its trials are read for each."""
 
-    def __init__(self, folder: str, race: RaceRecord) -> None:
-        self.race = race
-        """The decisions that were made, and are on record."""
+    def __init__(self, folder: str, table: TrialTable) -> None:
+        """`table` gets the decisions that were made, and are on record."""
+        self._table = table
         self._folder, self._info = folder, read_sweep(folder)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="race")
         self._decision: Future[RaceRecord] | None = None
@@ -31,8 +32,8 @@ class RaceWatch:
             return self._take(self._decision) if self._decision.done() else []
         known = list(records)
         if self.is_due(known):
-            self._num_seen = num_ended(known)
             self._decision = self._thread.submit(decide, self._folder)
+            self._num_seen = num_ended(known)  # last: meanwhile the searcher, in another thread, asks whether it is due
         return []
 
     def is_due(self, records: Iterable[TrialRecord]) -> bool:
@@ -40,7 +41,7 @@ class RaceWatch:
         from results.stats.looks import round_to_decide  # here: it loads scipy
 
         known = list(records)
-        is_new = num_ended(known) > self._num_seen and round_to_decide(self._info, known, self.race) is not None
+        is_new = num_ended(known) > self._num_seen and round_to_decide(self._info, known, self._race) is not None
         return self._decision is not None or is_new
 
     def finish(self) -> list[str]:
@@ -50,9 +51,14 @@ class RaceWatch:
 
     def _take(self, decision: "Future[RaceRecord]") -> list[str]:
         """Takes over what was decided, once it is."""
-        num_before, self.race = len(self.race.decisions), decision.result()
+        num_before, race = len(self._race.decisions), decision.result()
+        self._table.race = race
         self._decision = None  # last: the searcher, in another thread, waits until the race is there
-        return decision_lines(self.race, num_before)
+        return decision_lines(race, num_before)
+
+    @property
+    def _race(self) -> RaceRecord:
+        return self._table.race or RaceRecord()
 
 
 def num_ended(records: Iterable[TrialRecord]) -> int:

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -278,7 +278,7 @@ def run_on_ray(run: SweepRun) -> str | None:
         try:
             error = handle_until_end(sweep)
             if error is None and sweep.race is not None:
-                take_decisions(sweep, sweep.race.finish())
+                show_all(sweep.run, sweep.race.finish())
             if error is None and not run.table.num_left:
                 with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
                     save_tables(plan, run.table.records)
@@ -311,22 +311,25 @@ def announce_stop(run: SweepRun) -> None:
 
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     """Starts channel, lanes and Tune; lanes and Tune start concurrently."""
+    # What may fail comes first: nothing else has to be closed then.
     plan, folder, table = run.plan, run.plan.options.folder, run.table
     node = ray.get_runtime_context().get_node_id()
     actor = on_node(Channel, node, max_concurrency=MAX_CALLS)  # without a device
     channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
+    study = open_study(run.journal, plan.options.name, plan.space.metric)
+    race = None if plan.race is None else RaceWatch(folder, table)
+    scheduler, metrics, services, stopper = make_scheduler(table), SweepMetrics(table), find_services(), SweepStopper()
+
+    # What runs: messages, lanes, and Tune.
     dispatcher = Dispatcher(table, channel)
     tell = dispatcher.tell
     lanes = Lanes(
         table=table, tell=tell, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch
     )
-    for text in scale(lanes, table.num_left):
-        run.note(text)
+    show_all(run, scale(lanes, table.num_left))
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
-    study = open_study(run.journal, plan.options.name, plan.space.metric)
-    race = None if plan.race is None else RaceWatch(folder, plan.race)
     searcher = SweepSearcher(
         table,
         study,
@@ -334,23 +337,22 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         max_live=lanes.num_live,
         is_decision_due=lambda records: race is not None and race.is_due(records),
     )
-    stopper = SweepStopper()
     return RunningSweep(
         run=run,
         dispatcher=dispatcher,
-        services=find_services(),
+        services=services,
         lanes=lanes,
         silent_workers=SilentWorkers(table=table, tell=tell, longest=60 * plan.options.silent_minutes),
         searcher=searcher,
         stopper=stopper,
-        metrics=SweepMetrics(table),
-        tune_run=start_tune(tell, searcher, make_scheduler(table), stopper, open_folder(folder), run.scratch),
+        metrics=metrics,
+        tune_run=start_tune(tell, searcher, scheduler, stopper, open_folder(folder), run.scratch),
         race=race,
     )
 
 
 def handle_until_end(sweep: RunningSweep) -> str | None:
-    """Handles events until Tune has ended, or until `STOP_SECONDS` after an interruption or an error.
+    """Handles events until Tune has ended, or until `seconds_to_save` after an interruption or an error.
 
     Once a limit is reached Tune ends by itself, after the running trials' next epochs.
 
@@ -372,16 +374,16 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
         sweep.services.check()
         if not sweep.run.interrupts.count:  # a signal may have gone to Ray's processes too
             if sweep.services.are_well:
-                for text in remove_ended(sweep.lanes):
-                    sweep.run.note(text)
+                show_all(sweep.run, remove_ended(sweep.lanes))
                 error = why_none_opens(sweep.lanes)
             error = error or sweep.services.why_lost
         error = sweep.run.ownership.why_lost or error or sweep.failure
         if error is None:
             keep_house(sweep)
+            show_all(sweep.run, sweep.silent_workers.watch() if sweep.services.are_well else ())
         if error is None and not is_winding_down and sweep.services.are_well:
             if sweep.race is not None:
-                take_decisions(sweep, sweep.race.update(sweep.run.table.records.values()))
+                show_all(sweep.run, sweep.race.update(sweep.run.table.records.values()))
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
         if sweep.run.interrupts.is_stop_requested or error:
@@ -393,7 +395,9 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
 
 
 def seconds_to_save(sweep: RunningSweep) -> float:
-    """Returns how long trials may take to save their state at a sweep's early end."""
+    """Returns how long trials may take to save their state at a sweep's early end: not at all once it is another's."""
+    if sweep.run.ownership.why_lost:
+        return 0.0
     if sweep.run.interrupts.count:
         return STOP_SECONDS
     return SAVE_SECONDS if sweep.services.are_well else LOST_SECONDS
@@ -411,22 +415,17 @@ def wind_down_at_limit(sweep: RunningSweep) -> bool:
 
 def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
-    for text in scale(sweep.lanes, sweep.run.table.num_left):
-        sweep.run.note(text)
+    show_all(sweep.run, scale(sweep.lanes, sweep.run.table.num_left))
     sweep.searcher.max_live = sweep.lanes.num_live
     minutes = sweep.run.plan.options.node_wait_minutes
     if sweep.lanes.seconds_without_node > 60 * minutes:
         sweep.run.interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
-    for text in sweep.silent_workers.watch():
-        sweep.run.note(text)
 
 
-def take_decisions(sweep: RunningSweep, lines: Sequence[str]) -> None:
-    """Notes what a race has decided in the table, whose progress counts it, and shows it."""
-    assert sweep.race is not None
-    sweep.run.table.race = sweep.race.race
+def show_all(run: SweepRun, lines: Iterable[str]) -> None:
+    """Shows lines to the user."""
     for line in lines:
-        sweep.run.note(line)
+        run.note(line)
 
 
 def keep_house(sweep: RunningSweep) -> None:

@@ -45,7 +45,7 @@ class LaneCallback(UserCallback):  # type: ignore[misc]
 
     def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:  # noqa: ARG002
         """Called before Ray Train restarts the workers, for which it may wait long."""
-        # An error here would end the run; without the report the channel notices when the lane opens again.
+        # An error here would end the run; without the report the table knows it when the lane opens again.
         with contextlib.suppress(Exception):
             why = describe_worker_errors(worker_exceptions)
             message = Message(kind="workers_died", lane=self._lane, facts={"why": why})
@@ -85,7 +85,7 @@ def open_lane(setup: "LaneSetup", scratch: Path, refused: Collection[str]) -> Ba
         run_config=RunConfig(
             name=setup.lane,
             storage_path=str(scratch),
-            failure_config=FailureConfig(max_failures=-1),  # the channel counts deaths, by trial rather than by lane
+            failure_config=FailureConfig(max_failures=-1),  # the table counts deaths, by trial rather than by lane
             callbacks=[LaneCallback(setup.channel, setup.lane)],
         ),
     )

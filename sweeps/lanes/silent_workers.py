@@ -59,14 +59,15 @@ class SilentWorkers:
 def silent_lanes(table: TrialTable, seconds: float) -> list[tuple[str, str | None, tuple[tuple[str, int], ...]]]:
     """Returns lanes of which nothing was heard for so long, with their trial, None while they load, and their workers.
 
-    An idle lane says nothing.
+    A lane says nothing while it is idle, or waits for a verdict.
     """
     now, found = time.monotonic(), []
     with table.lock:
+        asking = {own.trial_id for own in table.waiting.values() if own.kind in ("epoch", "past_epochs")}
         running = {row.lane: row for row in table.rows.values() if row.runs}
         for name, lane in table.lanes.items():
             row = running.get(name)
-            is_expected = row is not None or lane.host is None
+            is_expected = lane.host is None if row is None else row.trial_id not in asking
             if is_expected and now - (lane if row is None else row).seen > seconds:
                 found.append((name, None if row is None else row.trial_id, lane.workers))
     return found

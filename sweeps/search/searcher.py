@@ -45,6 +45,9 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     ) -> None:
         """Adds the configurations of a resumed sweep that have ended to the study.
 
+        Its methods are called in Tune's thread, which alone adds trials and knows which are in Tune; the table is not
+        locked while Optuna writes its journal.
+
         `tell` changes the table. `max_live` trials may run at a time; the sweep changes this later. `is_decision_due`
         says, by the records of all trials, whether a race is about to decide more, after which there may be further
         trials.
@@ -63,21 +66,20 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Returns the next trial for Tune; None if it must wait, FINISHED if there is no more."""
-        with self._table.lock:
-            if self._table.takes_no_trials:
-                return str(Searcher.FINISHED)
-            if len(self._table.in_tune) >= self.max_live:
-                return None
-            must_wait = bool(self._table.in_tune) or self._awaits_decision()  # first: what is decided now is seen below
-            trial = self._next_trial()
-            if trial is None:
-                return None if must_wait else str(Searcher.FINISHED)
-            if trial.number not in self._open and not self._is_further(trial.replicate):
-                one = self._known()[trial.number]
-                space, search = self._plan.space, self._plan.options.search
-                self._begin(one, ask_known(self._study, space, search, one.number, one.params))
-            self._tell_table(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
-            return {"sweep": self._plan.options.name, "trial": trial.describe()}
+        if self._table.takes_no_trials:
+            return str(Searcher.FINISHED)
+        if len(self._table.in_tune) >= self.max_live:
+            return None
+        must_wait = bool(self._table.in_tune) or self._awaits_decision()  # first: what is decided now is seen below
+        trial = self._next_trial()
+        if trial is None:
+            return None if must_wait else str(Searcher.FINISHED)
+        if trial.number not in self._open and not self._is_further(trial.replicate):
+            one = self._known()[trial.number]
+            space, search = self._plan.space, self._plan.options.search
+            self._begin(one, ask_known(self._study, space, search, one.number, one.params))
+        self._tell_table(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
+        return {"sweep": self._plan.options.name, "trial": trial.describe()}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Reports the best score so far to Optuna, for the first training of a configuration."""
@@ -87,16 +89,15 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tells Optuna how a configuration ended, once all its trials have; an interrupted trial has not ended."""
-        with self._table.lock:
-            row = self._table.in_tune[trial_id]
-            if not error and result is not None and row.record.status not in UNFINISHED:
-                one = self._known()[row.record.number]
-                if row.record.status != "failed":
-                    self._report(row, result["epoch"], result["best"])
-                if one.number in self._open and not self._common_left(one):
-                    state, value = self._end_of(one)
-                    self._study.tell(self._open.pop(one.number), value, state)
-            self._tell_table(Message(kind="recorded", facts={"tune_id": trial_id}))
+        row = self._table.in_tune[trial_id]
+        if not error and result is not None and row.record.status not in UNFINISHED:
+            one = self._known()[row.record.number]
+            if row.record.status != "failed":
+                self._report(row, result["epoch"], result["best"])
+            if one.number in self._open and not self._common_left(one):
+                state, value = self._end_of(one)
+                self._study.tell(self._open.pop(one.number), value, state)
+        self._tell_table(Message(kind="recorded", facts={"tune_id": trial_id}))
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's pickle of its own settings, which is never read."""

@@ -31,6 +31,8 @@ def settle(table: TrialTable) -> tuple[dict[int, Any], list[Event]]:
         for number, message in list(table.waiting.items()):
             answer = answer_lane(table, message, events) if message.trial_id is None else answer_trial(table, message)
             if answer is not WAITING:
+                if message.kind in ("epoch", "past_epochs"):
+                    table.rows[str(message.trial_id)].seen = time.monotonic()
                 del table.waiting[number]
                 answers[number] = answer
     return answers, events

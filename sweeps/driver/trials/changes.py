@@ -92,9 +92,7 @@ def free(table: TrialTable, lane: str, why: str, *, is_innocent: bool = False) -
         row.why = f"{row.why}; it is tried again alone on a GPU"
     kills = row.kills if is_innocent else [*row.kills, own.nodes]
     row.kills = [nodes for nodes in kills if nodes <= table.alive or not table.alive]
-    if row.record.status == "pruned":  # its end is on record
-        yield end(row, "pruned", None, lane=lane)
-    elif table.takes_no_trials:
+    if table.takes_no_trials or row.record.status == "pruned":
         yield end(row, "interrupted", None, lane=lane)
     elif row.cause == "storage":
         yield end(row, "interrupted", row.why, lane=lane)
@@ -258,6 +256,8 @@ def end(row: TrialRow, how: TrialStatus, error: str | None, *, lane: str | None 
     `lane` is the one that it has lost. `spent` are `wall_seconds` and `peak_memory_bytes`, as far as they are known.
     """
     was_started, record = row.attempt > 0, row.record
+    if record.status == "pruned" and how == "interrupted":  # the scheduler's verdict, and its end, are on record
+        how = "pruned"
     row.end, row.needs_gpu_alone, row.progress, row.points = how, False, None, ()
     if was_started or how != "interrupted":
         row.record = replace(

@@ -28,7 +28,7 @@ class Trial:
         return trial_id_of(self.number, self.replicate)
 
     def describe(self) -> dict[str, Any]:
-        """Returns the trial as plain data, for Tune, the channel, `trial.json` and its record."""
+        """Returns the trial as plain data, for Tune, lanes, `trial.json` and its record."""
         return {
             "trial_id": self.trial_id,
             "number": self.number,

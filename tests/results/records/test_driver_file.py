@@ -61,9 +61,15 @@ def test_driver_whose_process_lives_here_refuses_a_second_one_at_any_time_of_its
     assert (tmp_path / DRIVER_FILE).read_text() == before
 
 
-@pytest.mark.parametrize(
-    "changes", [{"pid": GONE}, {"began": 1.0}, {"has_stopped": True}, {**FAR, "has_stopped": True}]
-)
+def test_process_that_began_at_another_time_is_not_known_to_be_the_drivers_or_not(tmp_path: Path) -> None:
+    """Another process may have its number now, or the clock was set, by which its beginning is known."""
+    write_driver(tmp_path, began=1.0)
+    found = read_driver(tmp_path)
+    assert found is not None
+    assert found.lives is None
+
+
+@pytest.mark.parametrize("changes", [{"pid": GONE}, {"has_stopped": True}, {**FAR, "has_stopped": True}])
 def test_driver_that_is_seen_to_be_gone_refuses_no_other(tmp_path: Path, changes: dict[str, Any]) -> None:
     write_driver(tmp_path, **changes)
     found = read_driver(tmp_path)

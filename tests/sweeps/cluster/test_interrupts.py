@@ -22,6 +22,15 @@ def test_first_signal_is_only_recorded(number: signal.Signals) -> None:
         assert interrupts.unannounced == (None if number == signal.SIGINT else number.name)
 
 
+@pytest.mark.parametrize("first", [signal.SIGHUP, signal.SIGTERM])
+def test_hangup_is_no_second_signal(first: signal.Signals) -> None:
+    """A terminal that closes sends it twice, and the end of a session after SIGTERM."""
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), first)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert (interrupts.count, interrupts.unannounced) == (1, first.name)
+
+
 def test_ignored_hangup_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with Interrupts() as interrupts:

@@ -3,6 +3,8 @@
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -26,6 +28,11 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+def racing() -> Any:
+    """A table that knows of no decision."""
+    return SimpleNamespace(race=RaceRecord())
+
+
 def wait_for(watch: RaceWatch, records: list[TrialRecord]) -> list[str]:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -36,19 +43,20 @@ def wait_for(watch: RaceWatch, records: list[TrialRecord]) -> list[str]:
 
 
 def test_complete_rounds_are_decided_and_recorded(folder: Path) -> None:
-    watch, records = RaceWatch(str(folder), RaceRecord()), read_trials(folder)
+    table = racing()
+    watch, records = RaceWatch(str(folder), table), read_trials(folder)
     lines = wait_for(watch, records)
     assert [line.partition(":")[0] for line in lines] == [f"Round {n}" for n in range(2, 2 + len(lines))]
-    assert watch.race.decisions
-    assert race_of(read_sweep(folder)) == watch.race
+    assert table.race.decisions
+    assert race_of(read_sweep(folder)) == table.race
     assert watch.finish() == []
 
 
 def test_finish_decides_what_is_complete(folder: Path) -> None:
-    watch = RaceWatch(str(folder), RaceRecord())
-    assert watch.finish()
-    assert watch.race.end
-    again = RaceWatch(str(folder), watch.race)
+    table = racing()
+    assert RaceWatch(str(folder), table).finish()
+    assert table.race.end
+    again = RaceWatch(str(folder), table)
     before = (folder / "sweep.json").read_bytes()
     assert again.finish() == []
     assert (folder / "sweep.json").read_bytes() == before
@@ -60,7 +68,7 @@ def test_scores_that_cannot_be_compared_stop_the_sweep(folder: Path) -> None:
     info.pop("schema_version")
     write_sweep(folder, info)
     with pytest.raises(Exception, match="unknown"):
-        RaceWatch(str(folder), RaceRecord()).finish()
+        RaceWatch(str(folder), racing()).finish()
 
 
 def test_what_cannot_be_decided_by_the_trials_there_are_is_not_tried_again(
@@ -69,7 +77,7 @@ def test_what_cannot_be_decided_by_the_trials_there_are_is_not_tried_again(
     """The predictions of one may be lost, which the driver does not know."""
     decide_nothing = Mock(return_value=RaceRecord())
     monkeypatch.setattr("sweeps.driver.race_watch.decide", decide_nothing)
-    watch, records = RaceWatch(str(folder), RaceRecord()), read_trials(folder)
+    watch, records = RaceWatch(str(folder), racing()), read_trials(folder)
     assert watch.is_due(records)
     for _ in range(100):
         watch.update(records)
