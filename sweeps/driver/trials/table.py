@@ -1,7 +1,8 @@
 """The table of a sweep's trials while it runs: the one place that knows which there are, where they are, and how far.
 
-It is changed by messages alone (`sweeps.driver.trials.changes`). What lanes and Tune are answered, which trial is tried
-next, what a scheduler and Optuna hear, the display, the metrics and the limits are functions of it.
+It is changed by messages (`sweeps.driver.trials.changes`) and by the decisions of a race. What lanes and Tune are
+answered, which trial is tried next, what a scheduler and Optuna hear, the display, the metrics and the limits are
+functions of it.
 Ray Tune, Optuna and trackers have threads of their own: `lock` is held by whoever reads more than one thing or writes.
 """
 
