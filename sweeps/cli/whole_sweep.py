@@ -14,6 +14,7 @@ from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
 from sweeps.driver.trials.changes import note
+from sweeps.driver.trials.table import Event, TrialTable, open_table
 from sweeps.driver.trials.trial import num_left_to_run
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
@@ -26,7 +27,6 @@ from sweeps.tracking.listener import Trackers
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.cli.summary import Ending
     from sweeps.driver.run_sweep import SweepOutcome
-    from sweeps.driver.trials.table import Event, TrialTable
 
 
 def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "Ending":
@@ -95,7 +95,6 @@ def finish_ended_sweep(plan: SweepPlan, known: KnownTrials, is_verbose: bool) ->
     """Finishes a resumed sweep with nothing left to run, and completes what a kill at its very end prevented."""
     from sweeps.cli.summary import show_answer
     from sweeps.driver.run_sweep import close_records, outcome_of
-    from sweeps.driver.trials.table import open_table
     from sweeps.search.searcher import SweepSearcher
     from sweeps.search.study import journal_path, open_study, save_journal
 
@@ -163,7 +162,7 @@ def run_and_finish(
         with contextlib.ExitStack() as display:
             show_event = display.enter_context(show_progress(new_console())) if is_verbose else ignore_event
 
-            def on_event(event: Event, table: "TrialTable") -> None:
+            def on_event(event: Event, table: TrialTable) -> None:
                 if event.facts.get("is_wait"):  # one line for all workers and this process
                     BUCKET_WAIT.note(event.facts["text"])
                 else:
@@ -183,5 +182,5 @@ def run_and_finish(
         show(lines, is_verbose)
 
 
-def ignore_event(_event: Event, _table: "TrialTable") -> None:
+def ignore_event(_event: Event, _table: TrialTable) -> None:
     """Shows nothing."""
