@@ -13,7 +13,6 @@ DRIVER_VARIABLES = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",  # the runs of lanes in Ray's dashboard
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths keep their meaning
-    "RAY_prestart_worker_first_driver": "0",  # a process per CPU that no job with a runtime environment uses
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",  # Ray's own messages stay in its logs: the sweep says what happened
 }
 """Environment variables that Ray reads in the driver. A Ray that no longer knows one ignores it without an error."""
