@@ -8,8 +8,8 @@ Prints:   for each number of lanes: percent of a core that the channel and the d
 
 Channel, table of trials, searcher, study, records and heartbeat are those of a sweep, in a scratch folder. Lanes are
 simulated in a few Ray actors in place of training: each sends its progress every second, as soon as the last one is
-answered, and ends an epoch every 10 s, of three; then it takes its next trial. The driver stands in for Tune, which
-passes on what the table says: it lets the searcher suggest, and gives each verdict at once.
+answered, and ends an epoch every 10 s, of thirty. The driver stands in for Tune, which passes on what the table says: it
+lets the searcher suggest, and gives each verdict at once.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import open_study
 
-EPOCHS, EPOCH_SECONDS = 3, 10.0
+EPOCHS, EPOCH_SECONDS = 30, 10.0
 LANES_PER_ACTOR = 250
 TASKS = ("sst", "qqp", "sts")
 NUM_POINTS = 40
@@ -90,6 +90,8 @@ class SimulatedLanes:
                     sent = self._channel.ask.remote(Message(kind="progress", **here, facts=progress(epoch, step)))
                     answered = asyncio.ensure_future(sent)
                 await asyncio.sleep(PROGRESS_SECONDS)
+            if time.monotonic() > self._end:
+                break
             asked = time.monotonic()
             await self._channel.ask.remote(Message(kind="epoch", **here, facts=epoch_report(epoch)))
             self._waits.append(time.monotonic() - asked)
@@ -100,7 +102,7 @@ class SimulatedLanes:
 
 def progress(epoch: int, step: int) -> dict[str, Any]:
     """What a lane sends while it trains."""
-    facts: dict[str, Any] = {"stage": 0, "epoch": epoch, "step": step, "num_steps": 30, "learning_rate": 1e-5}
+    facts: dict[str, Any] = {"stage": 0, "epoch": epoch, "step": step, "num_steps": 300, "learning_rate": 1e-5}
     return {**facts, "num_rows": 32 * step, "num_tokens": 900 * step, "peak_memory_bytes": 10**9}
 
 
