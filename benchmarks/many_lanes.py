@@ -8,8 +8,8 @@ Prints:   for each number of lanes: percent of a core that the channel and the d
 
 Channel, table of trials, searcher, study, records and heartbeat are those of a sweep, in a scratch folder. Lanes are
 simulated in a few Ray actors in place of training: each sends its progress every second, as soon as the last one is
-answered, and ends an epoch every 10 s, of thirty. The driver stands in for Tune, which passes on what the table says: it
-lets the searcher suggest, and gives each verdict at once.
+answered, and ends an epoch every 10 s, of thirty. The driver stands in for Tune, which passes on what the table says:
+it lets the searcher suggest, and gives each verdict at once.
 """
 
 import argparse
