@@ -184,6 +184,11 @@ def local_path(location: Location) -> Path | None:
     return Path(root.base_path) if isinstance(root.base_fs, fs.LocalFileSystem) else None
 
 
+def is_away(location: Location) -> bool:
+    """Returns whether a file or folder is in a bucket, and the last request to one failed."""
+    return BUCKET_WAIT.since is not None and local_path(location) is None
+
+
 def exists(location: Location) -> bool:
     """Returns whether there is a file or folder; in a bucket, a folder is one that holds something."""
     root = open_folder(location)

@@ -8,7 +8,7 @@ from itertools import chain
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, discard_output
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line, typed_line
-from mtlib.runtime.storage import BUCKET_WAIT, is_file, open_folder
+from mtlib.runtime.storage import is_away, is_file, open_folder
 from results.answers.next_commands import report_command, resume_command, selector_command, table_command
 from results.records.selection import write_selection
 from results.records.tables import read_trials
@@ -64,7 +64,7 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
     long; the command for it is printed instead. Nothing is read of a sweep that is lost.
     """
     is_short = outcome.is_interrupted or outcome.error is not None
-    is_away = BUCKET_WAIT.since is not None and bool(outcome.error or outcome.closing_errors)  # which says why
+    is_said = is_away(options.folder) and bool(outcome.error or outcome.closing_errors)  # why no part can be made
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
         ("Choosing ensembles", lambda: () if is_short else chain(choose_ensembles(options.folder), [""])),
         ("The page", lambda: () if is_short else write_report(options.folder)),
@@ -73,7 +73,7 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
     ]
     ending = end_sweep(options, outcome, is_ranked=is_ranked)
     try:
-        for title, make_lines in () if is_away or outcome.is_lost else parts:
+        for title, make_lines in () if is_said or outcome.is_lost else parts:
             show_lines(lines_or_failure(title, make_lines))
         show_lines(ending.messages, sys.stderr)
     except BrokenPipeError:  # the sweep is over and recorded
@@ -84,7 +84,7 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
 def end_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
     """Returns how a sweep ended: the exit code, and what went wrong."""
     code = exit_code(outcome) if is_ranked or outcome.is_interrupted else SWEEP_FAILED
-    is_said = BUCKET_WAIT.since is not None and outcome.error is not None  # a bucket fails for one reason at a time
+    is_said = is_away(options.folder) and outcome.error is not None  # a bucket fails for one reason at a time
     messages = (*(() if is_said else outcome.closing_errors), *describe_outcome(outcome, options))
     return Ending(folder=options.folder, outcome=outcome, exit_code=code, messages=messages)
 

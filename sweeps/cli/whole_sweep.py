@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlib.runtime.console import new_console, show_lines
 from mtlib.runtime.errors import first_line
-from mtlib.runtime.storage import BUCKET_WAIT
+from mtlib.runtime.storage import BUCKET_WAIT, is_away
 from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
@@ -171,8 +171,8 @@ def run_and_finish(
                     show_event(note(text), table)
 
             outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
-        is_away = outcome.error is not None and BUCKET_WAIT.since is not None  # nothing can be read from the bucket
-        if not (is_away or outcome.is_lost):
+        cannot_read = outcome.error is not None and is_away(options.folder)
+        if not (cannot_read or outcome.is_lost):
             answer()
         ending = finish(options, outcome, bool(is_ranked), is_verbose)
         has_ended = not (outcome.is_interrupted or outcome.is_lost)

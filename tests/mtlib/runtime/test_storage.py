@@ -22,6 +22,7 @@ from mtlib.runtime.storage import (
     delete_folder,
     exists,
     expanded_path,
+    is_away,
     is_file,
     is_temporary,
     join_location,
@@ -223,6 +224,7 @@ def test_error_of_a_server_that_waiting_cannot_change_is_one_line_at_once(
             write_bytes(root, "trials/a", b"1")
     assert str(found.value) == f"writing sweep/trials/a in bucket {BUCKET}: {code}: About {code[4:]}"
     assert found.value.errno == errno.EIO, "no sign of a damaged file"
+    assert [is_away(root), is_away("/disk")] == [True, False]
     assert pauses == []
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mtlib.runtime.program_names import PROJECT_FOLDER
-from mtlib.runtime.storage import BucketWait
 from results.ensembles.selection_method import Settings
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
@@ -199,7 +198,7 @@ def test_error_at_the_end_is_reported(two_trials: SweepOptions, capsys: pytest.C
 def test_end_of_a_sweep_whose_bucket_is_away_says_it_once(
     two_trials: SweepOptions, error: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sweeps.cli.summary.BUCKET_WAIT", BucketWait(since=0.0))
+    monkeypatch.setattr("sweeps.cli.summary.is_away", lambda _folder: True)
     closing_errors = ("The tables of the sweep could not be written: writing b: 400 ExpiredToken",)
     finish_sweep(two_trials, outcome_with(error=error, closing_errors=closing_errors))
     printed = capsys.readouterr()
