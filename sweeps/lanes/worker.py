@@ -242,7 +242,8 @@ def record_unloaded(folder: TrialFolder, assignment: Assignment, status: TrialSt
 
 def end_by_fault(folder: TrialFolder, error: Exception) -> tuple[TrialStatus, str]:
     """Returns how a trial ends that a disk stops, and why: where its own folder alone is gone, it has failed."""
-    if isinstance(error, FileNotFoundError) and is_file(folder.root, SWEEP_FILE) and not exists(folder.own):
+    is_missing = isinstance(error, FileNotFoundError | SafetensorError)  # a state's file has the latter alone
+    if is_missing and is_file(folder.root, SWEEP_FILE) and not exists(folder.own):
         return "failed", f"its folder {folder.own.base_path} was renamed or removed while it trained"
     return "interrupted", describe_error(error)
 

@@ -309,6 +309,24 @@ def test_trial_whose_folder_is_renamed_fails_alone_and_nothing_makes_the_folder_
     assert not folder.exists()
 
 
+def test_trial_whose_folder_is_renamed_while_a_state_is_written_fails_alone(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plain_lane.folder / SWEEP_FILE).touch()
+    folder = plain_lane.folder / "trials" / BAD
+
+    def rename_first(tensors: Any, path: Path) -> None:
+        folder.rename(plain_lane.folder.parent / "renamed")
+        monkeypatch.undo()
+        save_file(tensors, path)  # into a folder that is gone
+
+    monkeypatch.setattr(mtlib.checkpoints.state, "save_file", rename_first)
+    ended = plain_lane.run(BAD).end
+    assert ended is not None
+    assert (ended[0], "its folder" in str(ended[1])) == ("failed", True)
+    assert not folder.exists()
+
+
 def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
     """Checksums of a trial's best weights."""
     weights = folder / "trials" / trial_id / "checkpoint" / "weights"
