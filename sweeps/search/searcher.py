@@ -79,7 +79,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             space, search = self._plan.space, self._plan.options.search
             self._begin(one, ask_known(self._study, space, search, one.number, one.params))
         self._tell_table(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
-        return {"sweep": self._plan.options.name, "trial": trial.describe()}
+        return {"sweep": self._plan.options.name, "trial": self._table.rows[trial.trial_id].description}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Reports the best score so far to Optuna, for the first training of a configuration."""

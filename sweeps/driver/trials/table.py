@@ -224,7 +224,9 @@ class TrialTable:
     def add(self, trial: Trial) -> TrialRow:
         """Returns the row of a trial, which is added queued unless it is there."""
         with self.lock:
-            return self.rows.setdefault(trial.trial_id, TrialRow(record=queued_record(trial)))
+            if trial.trial_id not in self.rows:
+                self.rows[trial.trial_id] = TrialRow(record=queued_record(trial))
+            return self.rows[trial.trial_id]
 
 
 def open_table(
