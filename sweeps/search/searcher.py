@@ -187,7 +187,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         else:
             trial = ask_known(self._study, space, options.search, number, params)
         one = KnownConfiguration(number=number, params=params, records={})
-        self._tell_table(Message(kind="drawn", facts={"trial": self._make({number: one}, (number, 0))[0]}))
+        self._table.add(self._make({number: one}, (number, 0))[0])  # it may wait for a stage that another one trains
         self._begin(one, trial)
 
     def _is_further(self, replicate: int) -> bool:

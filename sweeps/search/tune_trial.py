@@ -45,7 +45,6 @@ class TuneTrial(tune.Trainable):  # type: ignore[misc]
         """Begins with a trial, which the table knows since it was suggested."""
         self.name, self.num_seen = str(trial["trial_id"]), 0
         self.title = " ".join((self.name, ", ".join(f"{key}={value}" for key, value in trial["params"].items())))
-        self.channel.tell.remote(Message(kind="in_tune", trial_id=self.name))
 
     def step(self) -> dict[str, Any]:
         """Waits for the trial's next scored epoch, or its end. Ray's dashboard shows the trial in the call's name."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from sweeps.driver.trials.messages import UNEXPLAINED, Message, MessageKind, TrialStatus
 from sweeps.driver.trials.table import Event, LaneRow, ScoredEpoch, TrialRow, TrialTable
@@ -280,12 +280,6 @@ def event_of(row: TrialRow, message: Message) -> Event:
 # Tune and the searcher
 
 
-def on_drawn(table: TrialTable, message: Message) -> Iterator[Event]:
-    """A configuration was drawn; its first trial may have to wait for a stage that another one trains."""
-    table.add(message.facts["trial"])
-    yield from ()
-
-
 def on_suggested(table: TrialTable, message: Message) -> Iterator[Event]:
     """A trial is to be trained."""
     row = table.add(message.facts["trial"])
@@ -296,10 +290,10 @@ def on_suggested(table: TrialTable, message: Message) -> Iterator[Event]:
         table.queue.append(row)
 
 
-def on_in_tune(table: TrialTable, message: Message) -> Iterator[Event]:
-    """A trial has a process in Tune, perhaps again; the process holds nothing."""
-    row = table.rows[str(message.trial_id)]
-    if row.has_process:
+def on_wants_report(table: TrialTable, message: Message) -> Iterator[Event]:
+    """A trial's process in Tune, which holds nothing, asks for a report; one that was started again, for the first."""
+    row, num_seen = table.rows[str(message.trial_id)], message.facts["num_seen"]
+    if num_seen == 0 and row.has_process:
         yield note(f"{row.trial_id} goes on: only its process in Ray Tune died, and was started again")
     row.has_process = True
 
@@ -357,29 +351,6 @@ def end_queued(table: TrialTable) -> Iterator[Event]:
 
 
 CHANGES: Mapping[MessageKind, Callable[[TrialTable, Message], Iterator[Event]]] = {
-    "workers_started": on_workers_started,
-    "wants_trial": on_wants_trial,
-    "lane_failed": on_lane_failed,
-    "workers_died": on_workers_died,
-    "lane_ended": on_lane_ended,
-    "drained": on_drained,
-    "starting_point": on_starting_point,
-    "past_epochs": on_past_epochs,
-    "epoch": on_epoch,
-    "progress": on_progress,
-    "stage_finished": on_stage_finished,
-    "waits": on_waits,
-    "worker_error": on_worker_error,
-    "left": on_left,
-    "drawn": on_drawn,
-    "suggested": on_suggested,
-    "in_tune": on_in_tune,
-    "wants_report": lambda _table, _message: iter(()),
-    "verdict": on_verdict,
-    "recorded": on_recorded,
-    "tune_failed": on_tune_failed,
-    "kill": on_kill,
-    "nodes": on_nodes,
-    "stop": on_stop,
-    "wind_down": on_wind_down,
+    kind: globals()[f"on_{kind}"] for kind in get_args(MessageKind)
 }
+"""What each kind of message does: the function of its name."""

@@ -36,9 +36,7 @@ MessageKind = Literal[
     "worker_error",
     "left",
     "workers_died",
-    "drawn",
     "suggested",
-    "in_tune",
     "wants_report",
     "verdict",
     "recorded",
@@ -52,10 +50,10 @@ MessageKind = Literal[
 """From a lane, those up to `left`: it has workers; it asks for a trial; it cannot open; where its trial starts from;
 the epochs that the trial has from before; a stage is done; a bucket does not answer; steps are done; an epoch is
 done; it leaves nodes that are drained; an error ends a worker; the trial has left. From a controller: `workers_died`.
-From Tune and its searcher, those up to `tune_failed`: a configuration is drawn; a trial is to be trained; its process
-in Tune has started; that process asks for the trial's next scored epoch; the scheduler has decided on one; Optuna has
-been told of the trial's end; Tune cannot go on. From the driver, the others: the run of a lane has ended; workers are
-killed; which nodes live; everything stops; nothing more begins.
+From Tune and its searcher, those up to `tune_failed`: a trial is to be trained; its process in Tune asks for its next
+scored epoch; the scheduler has decided on one; Optuna has been told of the trial's end; Tune cannot go on. From the
+driver, the others: the run of a lane has ended; workers are killed; which nodes live; everything stops; nothing more
+begins.
 """
 
 

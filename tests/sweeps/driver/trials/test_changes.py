@@ -62,8 +62,9 @@ def test_restarted_process_of_tune_gets_all_reports_again_and_the_end_last(local
 
 def test_trial_whose_process_in_tune_is_started_again_is_not_trained_twice(local: LocalTable) -> None:
     local.assign()
+    local.ask("wants_report", "t", num_seen=0)
     assert local.events("note") == []
-    local.tell("in_tune", "t")
+    local.ask("wants_report", "t", num_seen=0)
     (note,) = local.events("note")
     assert note.facts["text"] == "t goes on: only its process in Ray Tune died, and was started again"
     assert not local.want("b").is_answered
