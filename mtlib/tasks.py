@@ -3,7 +3,7 @@
 This file defines the built-in tasks. Others are defined by a `tasks.toml` (`mtlib.config.task_file`).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +147,8 @@ class Task:
 
     def bounds_text(self, bounds: Collection[float]) -> str:
         """Returns an interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
-        return bounds_in_order(map(self.value_of, bounds))
+        low, high = sorted(map(self.value_of, bounds))
+        return f"{low:.3f} to {high:.3f}"
 
     @property
     def is_pair(self) -> bool:
@@ -288,14 +289,3 @@ def value_of(name: str, score: float, tasks: Mapping[str, Task]) -> float:
 def title_of(name: str, tasks: Mapping[str, Task]) -> str:
     """Returns the title of a task; `overall` stays."""
     return tasks[name].title if name in tasks else name
-
-
-def bounds_text(name: str, bounds: Collection[float], tasks: Mapping[str, Task]) -> str:
-    """Returns an interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
-    return bounds_in_order(value_of(name, bound, tasks) for bound in bounds)
-
-
-def bounds_in_order(values: Iterable[float]) -> str:
-    """Returns the two values of an interval, the lower one first."""
-    low, high = sorted(values)
-    return f"{low:.3f} to {high:.3f}"
