@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.command_line import in_words
 from mtlib.runtime.errors import require
 from search_spaces.domain import Float, Int, Range, SearchKey, expand_tasks
 from search_spaces.space import SearchSpace, value_in
@@ -171,4 +172,4 @@ def question_about(keys: Sequence[str]) -> str:
     """Returns the question that varying these keys asks."""
     if len(keys) == 1:
         return f"Which value of {keys[0]} is best?"
-    return f"Which values of {', '.join(keys[:-1])} and {keys[-1]} are best together?"
+    return f"Which values of {in_words(keys)} are best together?"

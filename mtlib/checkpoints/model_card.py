@@ -14,6 +14,7 @@ from mtlib.config.schema import settings_of, to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.data.cut_rows import CutRows
 from mtlib.data.hub_datasets import split_hub_path
+from mtlib.runtime.command_line import in_words
 from mtlib.runtime.console import visible
 from mtlib.tasks import Task, title_of
 
@@ -311,9 +312,3 @@ def markdown_code(text: str) -> str:
 def titles_of(names: Iterable[str], config: TrialConfig) -> list[str]:
     """Returns the titles of tasks."""
     return [markdown(title_of(name, config.data.tasks)) for name in names]
-
-
-def in_words(words: Iterable[str]) -> str:
-    """Words in a sentence: `a`, `a and b`, `a, b and c`."""
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last

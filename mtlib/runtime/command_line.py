@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mtlib.runtime.console import show_lines, visible_lines
 from mtlib.runtime.errors import TrainingDiverged, require, require_name, typed_line
@@ -166,6 +166,12 @@ def duration(seconds: float) -> str:
 def counted(number: int, noun: str) -> str:
     """E.g. `1 trial` and `2,000 trials`."""
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def in_words(words: Iterable[str]) -> str:
+    """Words in a sentence: `a`, `a and b`, `a, b and c`."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def discard_output() -> None:

@@ -1,13 +1,13 @@
 """Checks of sizes in training: penalties beside the loss, and the gradients of one task beside those of another."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.command_line import counted
+from mtlib.runtime.command_line import counted, in_words
 from results.health.finding import Finding
 from results.stats.texts import named
 from results.sweep import Sweep
@@ -110,10 +110,10 @@ def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
         worst = str(ratios.max(axis=1).idxmax())
         longer = {other: ratio for other in norms.columns if (ratio := float(ratios[other][worst])) > MAX_RATIO}
         config, title = TrialConfig.from_json(recorded_configs(sweep)[worst]), sweep.tasks[name].title
-        others = joined(f"{sweep.tasks[other].title}'s" for other in longer)
-        times = joined(f"{ratio:.0f}" for ratio in longer.values())
+        others = in_words(f"{sweep.tasks[other].title}'s" for other in longer)
+        times = in_words(f"{ratio:.0f}" for ratio in longer.values())
         where = f"{len(trials)} trials, most in {worst}" if len(trials) > 1 else f"trial {worst}"
-        changes = joined(how_to_shorten(config, other, ratio) for other, ratio in longer.items())
+        changes = in_words(how_to_shorten(config, other, ratio) for other, ratio in longer.items())
         what = (
             f"{others} gradients are {times} times those of {title} in the first steps ({where}), which starves {title}"
         )
@@ -127,12 +127,6 @@ def how_to_shorten(config: TrialConfig, task: str, ratio: float) -> str:
         return f"tasks.{task}.target_scale=unit"
     weight = f"tasks.{task}.loss_weight={settings.loss_weight / ratio:.2g}"
     return weight if config.loss_weighting == "fixed" else f"loss_weighting=fixed and {weight}"
-
-
-def joined(parts: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    *others, last = parts
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def train_points(sweep: Sweep, metric: str) -> pd.DataFrame:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from huggingface_hub import ModelCardData
 
-from mtlib.checkpoints.model_card import TAGS, front_matter, in_words, markdown, markdown_code
-from mtlib.runtime.command_line import counted
+from mtlib.checkpoints.model_card import TAGS, front_matter, markdown, markdown_code
+from mtlib.runtime.command_line import counted, in_words
 from results.inference.bundle.manifest import MODELS_FOLDER, NEEDS_FILE, PACKAGE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
 from results.selection.report import optimism_sentences, verdict
