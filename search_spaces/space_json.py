@@ -75,4 +75,4 @@ def as_tuples(value: Any) -> Any:
     """Returns plain data with tuples in place of lists, as values of a space are that are compared."""
     if isinstance(value, dict):
         return {key: as_tuples(item) for key, item in value.items()}
-    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(as_tuples, value)) if isinstance(value, list | tuple) else value

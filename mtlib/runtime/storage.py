@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from mtlib.runtime.console import show_note
-from mtlib.runtime.errors import BucketError, first_line
+from mtlib.runtime.errors import BucketError, first_line, reason_of
 
 Location: TypeAlias = str | Path | fs.SubTreeFileSystem
 """A folder: a path, a URI, or what `open_folder` returns."""
@@ -371,7 +371,7 @@ def server_word(error: OSError) -> str:
     """Returns what a bucket's server has answered, such as `503 SlowDown: Reduce your request rate`."""
     found = SERVER_ERROR.search(str(error))
     if found is None:
-        return first_line(error).rstrip(".")
+        return reason_of(error)
     name = found["code"] or ("" if found["name"] == "UNKNOWN" else found["name"].title().replace("_", ""))
     word = SERVER_WORDS.get(found["name"]) or " ".join(filter(None, (found["status"], name)))
     text = " ".join(found["text"].split())

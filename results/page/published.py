@@ -10,12 +10,12 @@ from results.answers.ranking_table import direction_of, epoch_cell, metrics_line
 from results.figures.hover import short_values
 from results.page.content import Block, Fold, Text, TextTable
 from results.records.trials import sweep_encoders
-from results.stats.effects.searched_keys import hashable
 from results.stats.ranking import RankedConfiguration
 from results.stats.texts import error_text, value_text
 from results.stats.trial_scores import TOTAL, Column
 from results.sweep import Sweep
 from search_spaces.published import PublishedRow, PublishedTable, read_published, recomputed_overall
+from search_spaces.space_json import as_tuples
 
 RECOMPUTED = "recomputed"
 RECOMPUTED_NOTE = f"Where a paper prints no overall score, that of its columns stands here, marked as {RECOMPUTED}."
@@ -52,7 +52,7 @@ def params_key(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def plain(value: Any) -> Any:
     """Returns a value with tuples for lists, and whole numbers for equal other ones."""
-    value = hashable(value)
+    value = as_tuples(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -21,11 +21,12 @@ from mtlib.runtime.storage import local_path
 from mtlib.stages.effective_settings import length_counts
 from mtlib.stages.keys import Cut
 from mtlib.stages.plan import plan_stages
-from results.stats.effects.searched_keys import NO_VALUE, hashable, own_value
+from results.stats.effects.searched_keys import NO_VALUE, own_value
 from results.stats.texts import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, encoder_names, grid_trials, search_domain
 from search_spaces.space_file import is_path
+from search_spaces.space_json import as_tuples
 from search_spaces.vary import typed, typed_value
 from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.cluster.usable_resources import usable_cpus
@@ -69,7 +70,7 @@ def describe_base(options: SweepOptions, space: SearchSpace) -> list[str]:
     for title, item in ((key_title(key), item) for key, item in search_domain(space).items()):
         own = own_value(base, title, grid.get(title, ()))
         text = title if own is NO_VALUE else f"{title} {value_text(own)}"
-        if isinstance(item, Choice) and own not in map(hashable, item.values):
+        if isinstance(item, Choice) and own not in map(as_tuples, item.values):
             text += " (none of the values: differences are from the value with the best mean)"
             if own is not NO_VALUE and title in options.vary:
                 shown = typed_value(own)

@@ -8,6 +8,7 @@ from mtlib.runtime.errors import nearest_first, require, require_name
 from results.records.trials import TrialRecord
 from results.stats.texts import value_text
 from search_spaces.domain import JOINED_BY, Float, Int, expand_tasks
+from search_spaces.space_json import as_tuples
 
 RECORDED = ("space", "base", "search")
 """Parts of `sweep.json` that say what was searched."""
@@ -60,7 +61,7 @@ class SearchedKey:
         parts = self.name.split(JOINED_BY)
         if any(part not in params for part in parts):
             return NO_VALUE
-        return hashable(params[self.name]) if len(parts) == 1 else tuple(hashable(params[part]) for part in parts)
+        return as_tuples(params[self.name]) if len(parts) == 1 else tuple(as_tuples(params[part]) for part in parts)
 
 
 def other_params(params: Mapping[str, Any], *keys: SearchedKey) -> tuple[tuple[str, str], ...]:
@@ -121,7 +122,7 @@ def with_base(key: SearchedKey, wanted: Any) -> SearchedKey:
 def is_same(value: Any, wanted: Any) -> bool:
     """Returns whether a searched value is the one that is given, or the one that a text stands for."""
     if not isinstance(wanted, str):
-        return bool(value == hashable(wanted))
+        return bool(value == as_tuples(wanted))
     if isinstance(value, str):
         return wanted in (value, value_text(value))
     if is_numeric(value):
@@ -159,7 +160,7 @@ def listed_key(
 ) -> SearchedKey:
     """Returns a key with listed values, or with names that stand for overrides."""
     own = own_value(base, name, values)
-    listed = tuple(map(hashable, values))
+    listed = tuple(map(as_tuples, values))
     key = SearchedKey(name=name, values=listed)
     drawn = {key.value_of(record.params) for record in records}
     tried = tuple(value for value in listed if value in drawn)
@@ -188,7 +189,7 @@ def base_name(base: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -
         (
             name
             for name, overrides in named.items()
-            if all(base_value(base, dotted) == hashable(value) for dotted, value in overrides.items())
+            if all(base_value(base, dotted) == as_tuples(value) for dotted, value in overrides.items())
         ),
         NO_VALUE,
     )
@@ -220,9 +221,4 @@ def base_part(tree: Any, dotted: str) -> Any:
             tree = tree[int(part)]
         else:
             return NO_VALUE
-    return hashable(tree)
-
-
-def hashable(value: Any) -> Any:
-    """Returns a JSON value with tuples in place of lists."""
-    return tuple(map(hashable, value)) if isinstance(value, list | tuple) else value
+    return as_tuples(tree)
