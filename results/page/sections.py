@@ -78,7 +78,10 @@ def make_section(inputs: PageInputs, name: str) -> Section | None:
     blocks = list(without_empty(blocks_of_parts({"This part": partial(make, inputs)})))
     if not blocks and name in OPTIONAL:
         return None
-    return Section(name=name, title=title, blocks=blocks or [Text(paragraphs=[why_empty(inputs.sweep)])])
+    sweep = inputs.sweep
+    are_lost = sweep.curves.empty and any(record.best for record in sweep.records)
+    why_empty = f"There is nothing to show: the curves of {sweep.path} are missing." if are_lost else NOTHING_YET
+    return Section(name=name, title=title, blocks=blocks or [Text(paragraphs=[why_empty])])
 
 
 def without_empty(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -90,12 +93,6 @@ def without_empty(blocks: Iterable[Block]) -> Iterator[Block]:
                 yield replace(block, blocks=shown)
         elif not (isinstance(block, go.Figure) and is_empty(block)):
             yield block
-
-
-def why_empty(sweep: Sweep) -> str:
-    """Returns why a section has nothing to show."""
-    are_lost = sweep.curves.empty and any(record.best for record in sweep.records)
-    return f"There is nothing to show: the curves of {sweep.path} are missing." if are_lost else NOTHING_YET
 
 
 def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:

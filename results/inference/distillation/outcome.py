@@ -168,9 +168,12 @@ def measure_cost(
 
 
 def cross_fitted_cells(selection: Selection, tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:
-    """Cross-fitted dev scores and standard errors by task, and overall."""
+    """Cross-fitted dev scores and standard errors by task, and overall, as of independent tasks."""
     scores = {name: selection.tasks[name].score for name in tasks}
-    return with_overall({name: (own.cross_fitted, own.standard_error) for name, own in scores.items()}, tasks)
+    cells = {name: (own.cross_fitted, own.standard_error) for name, own in scores.items()}
+    slopes = overall_slopes(list(cells), tasks)
+    error = float(np.sqrt(sum((slopes[name] * error) ** 2 for name, (_, error) in cells.items())))
+    return {**cells, OVERALL: (overall_score({name: score for name, (score, _) in cells.items()}, tasks), error)}
 
 
 def student_cells(best: RankedConfiguration, tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:
@@ -180,13 +183,6 @@ def student_cells(best: RankedConfiguration, tasks: Mapping[str, Task]) -> dict[
     return {
         name: (own.value, float(np.hypot(own.example_error, own.replicate_error or 0.0))) for name, own in found.items()
     }
-
-
-def with_overall(cells: Mapping[str, tuple[float, float]], tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:
-    """Adds the overall score, with a standard error as of independent tasks."""
-    slopes = overall_slopes(list(cells), tasks)
-    error = float(np.sqrt(sum((slopes[name] * error) ** 2 for name, (_, error) in cells.items())))
-    return {**cells, OVERALL: (overall_score({name: score for name, (score, _) in cells.items()}, tasks), error)}
 
 
 def score_contender(

@@ -9,7 +9,6 @@ from typing import IO, Any
 import pyarrow as pa
 
 from mtlib.config.schema import to_dict
-from mtlib.config.trial import TrialConfig
 from mtlib.data.hold_out import normalise, share_text
 from mtlib.data.load import find_held_sources, find_row_sources, read_all
 from mtlib.data.tables import Table
@@ -116,7 +115,10 @@ def read_task_texts(
         ValueError: in one line: rows cannot be read.
     """
     ((_, config), *_) = find_trials(selection.tasks[name].members[:1], name, source)
-    tables = read_rows(config, data, name)
+    sources = find_row_sources(config, data)
+    wanted = {key: sources[key] for key in ((name, "train"), (name, "dev"))}
+    held = {key: own for key, own in find_held_sources(config, data).items() if key[0] == name}  # there may be none
+    tables = {split: table for (_, split), table in read_all({**wanted, **held}, data).items()}
     more = read_further(selection.definitions[name], further, tables, note)
     return TaskTexts(train=tables["train"], further=more)
 
@@ -135,14 +137,6 @@ class FurtherText:
         """Returns a stream of the file's bytes; ValueError if it cannot be read, or its suffix is not known."""
         find_format(self.place, UNLABELLED_FLAG)
         return open_input(self.place, UNLABELLED_FLAG)
-
-
-def read_rows(config: TrialConfig, data: Path, name: str) -> dict[str, Table]:
-    """Train and dev of a task as a trial has read them, and the rows that were held out, if there are any."""
-    sources = find_row_sources(config, data)
-    wanted = {key: sources[key] for key in ((name, "train"), (name, "dev"))}
-    held = {key: own for key, own in find_held_sources(config, data).items() if key[0] == name}
-    return {split: table for (_, split), table in read_all({**wanted, **held}, data).items()}
 
 
 def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str, Table], note: Note) -> TaughtRows:
