@@ -306,11 +306,11 @@ def teach_all(request: DistilRequest) -> list[Taught]:
         for name in request.config.active_tasks
     }
     members, found = ensemble_members(request.selection), list[Taught]()
-    for name, own in texts.items():
+    for name, (train, further) in texts.items():
         task = request.selection.definitions[name]
-        parts: dict[TaughtRole, TaughtRows] = {"train": train_rows(own.train)}
-        if own.further.texts:
-            parts["augment"] = own.further
+        parts: dict[TaughtRole, TaughtRows] = {"train": train_rows(train)}
+        if further.texts:
+            parts["augment"] = further
         for role, rows in parts.items():
             lesson = Lesson(members=members[name], rows=rows)
             found.append(teach(task, role, lesson, request.source, request.home, show_note))

@@ -84,16 +84,6 @@ def teach(task: Task, role: TaughtRole, lesson: Lesson, source: ModelSource, hom
     return taught
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskTexts:
-    """The rows from which the ensemble of a task can teach."""
-
-    train: Table
-    """With its own train rows first."""
-    further: TaughtRows
-    """Texts without labels; there may be none."""
-
-
 def read_task_texts(
     selection: Selection,
     name: str,
@@ -101,7 +91,7 @@ def read_task_texts(
     data: Path,
     further: Sequence["FurtherText"],
     note: Note,
-) -> TaskTexts:
+) -> tuple[Table, TaughtRows]:
     """Reads the train rows of a task, and further texts of it.
 
     Args:
@@ -111,6 +101,9 @@ def read_task_texts(
         further: files of texts without labels. Those that are a dev or held-out text, or a train row's, are left out.
         note: gets a line about these.
 
+    Returns:
+        The train rows, the task's own ones first, and the texts without labels; there may be none of these.
+
     Raises:
         ValueError: in one line: rows cannot be read.
     """
@@ -119,8 +112,7 @@ def read_task_texts(
     wanted = {key: sources[key] for key in ((name, "train"), (name, "dev"))}
     held = {key: own for key, own in find_held_sources(config, data).items() if key[0] == name}  # there may be none
     tables = {split: table for (_, split), table in read_all({**wanted, **held}, data).items()}
-    more = read_further(selection.definitions[name], further, tables, note)
-    return TaskTexts(train=tables["train"], further=more)
+    return tables["train"], read_further(selection.definitions[name], further, tables, note)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,8 @@ from tests.results.inference.trained_sweep import select_pairs
 def taught_by(folder: Path, data: Path, home: Path, task: str, *further: FurtherText) -> list[Taught]:
     """What the ensemble of a trained sweep teaches; notes are dropped."""
     source, selection = ModelSource(places={str(folder): folder}, device="cpu"), read_selection(folder)
-    texts = read_task_texts(selection, task, source, data, further, lambda _line: None)
-    parts: list[tuple[TaughtRole, TaughtRows]] = [("train", train_rows(texts.train)), ("augment", texts.further)]
+    train, new = read_task_texts(selection, task, source, data, further, lambda _line: None)
+    parts: list[tuple[TaughtRole, TaughtRows]] = [("train", train_rows(train)), ("augment", new)]
     return [
         teach(selection.definitions[task], role, lesson_of(selection, task, rows), source, home, lambda _line: None)
         for role, rows in parts
