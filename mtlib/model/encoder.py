@@ -59,16 +59,6 @@ class PretrainedEncoder:
         return sum(weight.numel() for weight in self.weights.values())
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderPreview:
-    """An encoder that can be loaded, found without fetching its weights."""
-
-    pretrained: PretrainedEncoder
-    """As it would be loaded; with random weights unless it is on this machine."""
-    place: str
-    """Where it was found, for messages."""
-
-
 WRAPPED = r"^((module|_orig_mod|\d+\.auto_model)\.)+"
 """What DataParallel, `torch.compile` and sentence-transformers put before the names of a model's weights."""
 
@@ -100,19 +90,19 @@ def load_encoder(name: str, tokenizer_source: str = AUTO_TOKENIZER) -> Pretraine
     return found if tokenizer_source == AUTO_TOKENIZER else with_file_tokenizer(found)
 
 
-def preview_encoder(name: str) -> EncoderPreview:
+def preview_encoder(name: str) -> tuple[PretrainedEncoder, str]:
     """Finds an encoder where `load_encoder` would; on the hub, its configuration and tokenizer are read and not kept.
 
-    Raises ValueError as `load_encoder`; of weights on the hub, only the size is read.
+    Returns the encoder as it would be loaded, with random weights unless it is on this machine, and where it was found,
+    for messages. Raises ValueError as `load_encoder`; of weights on the hub, only the size is read.
     """
     from transformers import AutoModel
 
     cache = hub_cache_folder()
     if is_folder(name):
-        pretrained = load_from(name, only_local=False)
-        return EncoderPreview(pretrained=pretrained, place=f"in the folder {name}")
+        return load_from(name, only_local=False), f"in the folder {name}"
     with contextlib.suppress(CannotLoad):
-        return EncoderPreview(pretrained=load_from(name, only_local=True), place=f"in {cache}")
+        return load_from(name, only_local=True), f"in {cache}"
     size = ask_hub(name)
     with tempfile.TemporaryDirectory() as folder:
         config, tokenizer = load_description(name, cache_dir=folder)
@@ -120,7 +110,7 @@ def preview_encoder(name: str) -> EncoderPreview:
     with loading(name), torch.random.fork_rng(devices=[]):
         model = AutoModel.from_config(config, dtype=torch.float32)
     place = f"on the Hugging Face hub, not in {cache}: {size / 1e6:,.1f} MB of weights will be fetched"
-    return EncoderPreview(pretrained=describe_model(name, model, tokenizer, content), place=place)
+    return describe_model(name, model, tokenizer, content), place
 
 
 def load_from(name: str, only_local: bool) -> PretrainedEncoder:

@@ -158,9 +158,9 @@ def load_encoders(options: SweepOptions, space: SearchSpace, show: ShowLines) ->
     if not options.dry_run:
         return {name: load_encoder(name) for name in names}
     found = {name: preview_encoder(name) for name in names}
-    for name, own in found.items():
-        show([f"The encoder {name} is {own.place}." if len(found) > 1 else f"The encoder is {own.place}."])
-    return {name: own.pretrained for name, own in found.items()}
+    for name, (_, place) in found.items():
+        show([f"The encoder {name} is {place}." if len(found) > 1 else f"The encoder is {place}."])
+    return {name: encoder for name, (encoder, _) in found.items()}
 
 
 def most_at_a_time(options: SweepOptions, space: SearchSpace) -> int:

@@ -133,12 +133,12 @@ def test_the_preview_of_a_hub_encoder_reads_all_but_its_weights_and_keeps_nothin
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     state = torch.get_rng_state()
-    found = preview_encoder("someone/tiny")
+    found, place = preview_encoder("someone/tiny")
     assert torch.equal(torch.get_rng_state(), state)
     assert capfd.readouterr() == ("", "")
     size = (tiny_encoder_folder / "model.safetensors").stat().st_size / 1e6
-    assert found.place == f"on the Hugging Face hub, not in {cache}: {size:.1f} MB of weights will be fetched"
-    assert_same(found.pretrained, tiny_encoder)
+    assert place == f"on the Hugging Face hub, not in {cache}: {size:.1f} MB of weights will be fetched"
+    assert_same(found, tiny_encoder)
     assert "someone/tiny/config.json" in hub.fetched
     assert "someone/tiny/model.safetensors" not in hub.fetched
     assert not list(cache.rglob("models--someone--tiny/**/*.json"))
@@ -151,9 +151,9 @@ def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
     assert "someone/tiny/model.safetensors" in hub.fetched
     hub.requests.clear()
     assert load_encoder("someone/tiny").fingerprint == tiny_encoder.fingerprint
-    found = preview_encoder("someone/tiny")
-    assert found.place == f"in {cache}"
-    assert_same(found.pretrained, tiny_encoder)
+    found, place = preview_encoder("someone/tiny")
+    assert place == f"in {cache}"
+    assert_same(found, tiny_encoder)
     assert hub.requests == []
 
 
