@@ -16,7 +16,7 @@ from typing import IO, get_args
 
 from mtlib.data.file_readers import Format, MissingColumnError
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, as_command, counted, new_parser, parse_words
 from mtlib.runtime.console import SPREADSHEET_SAFE, show_note, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import typed_command
@@ -64,12 +64,8 @@ class PredictedFile:
     output_form: OutputFormat
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command with these arguments (None: the process's own) and returns the exit code."""
-    return run_command(lambda: run_predict(arguments))
-
-
-def run_predict(arguments: Sequence[str] | None) -> None:
+@as_command
+def main(arguments: Sequence[str] | None = None) -> None:
     """Predicts files, or writes a bundle."""
     options = parse_words(build_parser(), arguments)
     check_options(options)

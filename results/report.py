@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtlib.config.methods import methods_of_tree
-from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
+from mtlib.runtime.command_line import as_command, counted, new_parser, parse_words
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import typed_command
@@ -14,13 +14,9 @@ from mtlib.runtime.storage import absolute_location, expanded_path, is_uri, join
 from results.records.files import check_output, find_sweep
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
-    return run_command(lambda: run_report(arguments))
-
-
-def run_report(arguments: Sequence[str] | None) -> None:
-    """Writes the page, and images if asked for, and prints where they are."""
+@as_command
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes the page, and images if asked for, and prints where they are; exit code 2 where no sweep can be read."""
     options = read_report_command(arguments)
 
     # Here, so that --help and mistakes answer at once.

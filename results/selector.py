@@ -12,9 +12,9 @@ from mtlib.runtime.command_line import (
     INTERRUPTED,
     SUCCESS,
     WRONG_USE,
+    as_command,
     new_parser,
     parse_words,
-    run_command,
     whole_number,
 )
 from mtlib.runtime.console import fold, output_width, show_lines
@@ -34,14 +34,10 @@ FOR_MODELS = ("--data", "--encoder", "--device")
 """Flags of `--score-hold-out`, which loads models; the only ones that may be given with it."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    return run_command(lambda: run_selector(words))
-
-
-def run_selector(words: list[str]) -> None:
+@as_command
+def main(arguments: Sequence[str] | None = None) -> None:
     """Selects, or scores what was selected on held-out rows, and prints the outcome."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     options = read_selector_command(words)
     shown = score_on_held_out(options) if options.score_hold_out else choose_and_write(options, words)
     show_lines(shown)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
+from mtlib.runtime.command_line import as_command, key_and_value, new_parser, number, parse_words
 from mtlib.runtime.console import (
     COMMAND_INDENT,
     SPREADSHEET_SAFE,
@@ -85,13 +85,9 @@ def stop_lines(sweep: Sweep) -> list[str]:
     return [f"Stopped {' '.join(how)}. To continue:", f"{COMMAND_INDENT}{resume_command(sweep.path)}"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
-    return run_command(lambda: run_table(arguments))
-
-
-def run_table(arguments: Sequence[str] | None) -> None:
-    """Prints a sweep's ranking, or its effects, as tables or as CSV."""
+@as_command
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints a sweep's ranking, or its effects, as tables or as CSV; exit code 2 where no sweep can be read."""
     options = parse_words(build_parser(), arguments)
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)

@@ -12,7 +12,7 @@ from pyarrow.fs import SubTreeFileSystem
 from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
+from mtlib.runtime.command_line import SUCCESS, WRONG_USE, as_command, counted, new_parser, parse_words
 from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import typed_command
@@ -35,13 +35,9 @@ NAMES_SHOWN = 8
 """Trials with the nearest names that an error lists."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code: 0, or 2 where nothing could be exported."""
-    return run_command(lambda: run_export(arguments))
-
-
-def run_export(arguments: Sequence[str] | None) -> None:
-    """Exports the trial of the command line, and prints what was written."""
+@as_command
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Exports the trial of the command line, and prints what was written; exit code 2 where nothing could be."""
     options = parse_words(build_parser(), arguments)
     missing = [name.upper() for name in ("sweep", "trial", "folder") if getattr(options, name) is None]
     require(not missing, "SWEEP, TRIAL and FOLDER must be named (see --help)", f"no {' and no '.join(missing)}")

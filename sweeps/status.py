@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, duration, new_parser, parse_words, run_command
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, as_command, duration, new_parser, parse_words
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, show_lines, table_lines
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.method_file import trusting_methods
@@ -22,12 +22,8 @@ UNLIMITED_WIDTH = 10_000
 """Columns where there is neither a terminal nor the variable COLUMNS."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code."""
-    return run_command(lambda: run_status(arguments))
-
-
-def run_status(arguments: Sequence[str] | None) -> None:
+@as_command
+def main(arguments: Sequence[str] | None = None) -> None:
     """Shows the sweeps, or the trials of one."""
     options = parse_words(build_parser(), arguments)
     storage = read_storage(options.storage)

@@ -10,7 +10,7 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.demo.corpus import write_demo
 from mtlib.demo.overrides import demo_overrides
-from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from mtlib.runtime.command_line import as_command, new_parser, parse_words
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import typed_command
@@ -39,12 +39,8 @@ examples:
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code."""
-    return run_command(lambda: run_demo(arguments))
-
-
-def run_demo(arguments: Sequence[str] | None) -> None:
+@as_command
+def main(arguments: Sequence[str] | None = None) -> None:
     """Writes the demonstration to a folder and prints what is there."""
     options = parse_words(build_parser(), arguments)
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")

@@ -3,12 +3,14 @@
 import argparse
 import codecs
 import contextvars
+import functools
 import io
 import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from typing import ParamSpec
 
 from mtlib.runtime.console import show_lines, visible_lines
 from mtlib.runtime.errors import TrainingDiverged, require, require_name, typed_line
@@ -21,6 +23,7 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
 """What colours help on a terminal, from Python 3.14 on."""
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes of every command."""
+Arguments = ParamSpec("Arguments")
 
 
 def new_parser(
@@ -101,6 +104,16 @@ def number(text: str) -> float:
         return float(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"must be a number, got '{text}'") from error
+
+
+def as_command(body: Callable[Arguments, object]) -> Callable[Arguments, int]:
+    """Makes a function the `main` of a command: it returns the exit code, as `run_command`."""
+
+    @functools.wraps(body)
+    def main(*args: Arguments.args, **kwargs: Arguments.kwargs) -> int:
+        return run_command(lambda: body(*args, **kwargs))
+
+    return main
 
 
 def run_command(command: Callable[[], object]) -> int:
