@@ -23,7 +23,6 @@ from results.stats.resampling import (
     Floats,
     Numbers,
     draw_counts,
-    score_counts,
     score_examples,
 )
 
@@ -184,7 +183,8 @@ def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
         own = counts[:, rows]
         held = own.sum(1)
         some = held > 0  # a resample may hold no example of a small fold
-        total[some] += held[some] * score_counts(found.task, own[some], values[None, rows], found.labels[rows])[0]
+        scores = found.task.metric_entry.scores(values[None, rows], found.labels[rows], own[some])
+        total[some] += held[some] * scores[0]
         weights += held
     return total / weights
 
