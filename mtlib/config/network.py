@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtlib.config.heads import HEADS, CosineHeadSettings, Head, LinearHeadSettings
-from mtlib.config.losses import (
-    LOSSES,
-    CrossEntropySettings,
-    DualObjectiveSettings,
-    FocalLossSettings,
-    Loss,
-    OrdinalLogLossSettings,
-    losses_for,
-)
+from mtlib.config.losses import LOSSES, Loss, losses_for
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
@@ -146,11 +138,6 @@ class TaskConfig:
     loss: Annotated[str, tuple(LOSSES)]
     """A loss that suits the task's kind. Whatever it is, the metrics of a regression are computed on
     predictions clipped to the range of the labels."""
-    if TYPE_CHECKING:  # settings of losses, which `LOSSES` declares
-        ordinal_alpha: float = OrdinalLogLossSettings.ordinal_alpha
-        dual_reduction: Literal["mean", "sum"] = DualObjectiveSettings.dual_reduction
-        label_smoothing: float = CrossEntropySettings.label_smoothing
-        focal_gamma: float = FocalLossSettings.focal_gamma
     encoding: Encoding
     """`single` for one text; for pairs `cross` (both in one input with a separator and real segment ids),
     `cross_no_separator` (both in one input as if one text; TT table 2), `bi` (each encoded alone) or `cross_and_bi`
@@ -163,7 +150,7 @@ class TaskConfig:
     over its tokens without padding, or the state of its `last` token, as decoders are read."""
     head: Annotated[str, tuple(HEADS)] = "linear"
     """What makes logits of the vectors of a row's texts."""
-    if TYPE_CHECKING:  # settings of heads, which `HEADS` declares
+    if TYPE_CHECKING:  # settings of heads that typed code reads; `HEADS` declares all
         hidden_units: int | None = LinearHeadSettings.hidden_units
         cosine_projection: bool = CosineHeadSettings.cosine_projection
     target_scale: Literal["raw", "unit"] = "raw"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtlib.config.batch_orders import BATCH_ORDERS, AnnealedSettings, BatchOrder, UnimaxSettings
+from mtlib.config.batch_orders import BATCH_ORDERS, AnnealedSettings, BatchOrder
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.runtime.errors import require, require_once
 
@@ -29,9 +29,8 @@ class StageConfig:
     of batches each is a set of its own, after the tasks. Source: MP 4.1 adds SNLI and CFIMDB."""
     order: Annotated[str, tuple(BATCH_ORDERS)] = "batch_round_robin"
     """Which batch comes next: an order over the stage's sets, the data of each task and each of `extra_data`."""
-    if TYPE_CHECKING:  # settings of orders, which `BATCH_ORDERS` declares
+    if TYPE_CHECKING:  # a setting of an order that typed code gives; `BATCH_ORDERS` declares all
         annealing: float = AnnealedSettings.annealing
-        max_passes: int = UnimaxSettings.max_passes
     sum_losses: bool = False
     """False: one optimizer step per batch (BB, MP). True: the batches of a round are summed into one step (TT 4.3)."""
     epochs: int = 1
