@@ -57,10 +57,11 @@ def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]
     names = searched_names(rows)
     columns = score_columns(rows, tasks)
     has_status = any(row.status != "complete" for row in rows)
-    is_shared = len(names) > MAX_PARAM_COLUMNS
-    cells = []
+    is_shared = len(names) > MAX_PARAM_COLUMNS  # then the keys share a column, under short names
+    short, cells = short_keys(names), []
     for row, texts in zip(rows, searched_texts(names, rows), strict=True):
-        searched = [[f"{row.number:04d}"], shared_lines(texts)] if is_shared else [[text] for text in texts.values()]
+        shared = fold(", ".join(f"{short[name]}={text}" for name, text in texts.items() if text), SHARED_WIDTH)
+        searched = [[f"{row.number:04d}"], shared] if is_shared else [[text] for text in texts.values()]
         status = [row.status.replace(", ", ",\n").split("\n")] if has_status else []
         cells.append([*searched, *(score_parts(row, column, tasks) for column in columns), [epoch_cell(row)], *status])
     shown_keys = ["", "searched"] if is_shared else list(names)
@@ -93,12 +94,6 @@ def searched_texts(names: Sequence[str], rows: Sequence[RankedConfiguration]) ->
         for number, text in zip(drawn, value_texts([rows[number].params[name] for number in drawn]), strict=True):
             texts[number][name] = text
     return texts
-
-
-def shared_lines(texts: Mapping[str, str]) -> list[str]:
-    """Returns the values of many keys under their short names, several in a line."""
-    short = short_keys(list(texts))
-    return fold(", ".join(f"{short[name]}={text}" for name, text in texts.items() if text), SHARED_WIDTH)
 
 
 def short_key_lines(rows: Sequence[RankedConfiguration]) -> list[str]:
