@@ -11,6 +11,20 @@ CONSTANT_SHARE = 1e-12
 what rounding leaves of equal numbers, about 1e-16."""
 
 
+def pearson(values: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Pearson's correlation in -1..1; 0 where one side is constant, which leaves it undefined."""
+    x = np.asarray(values, dtype=np.float64)
+    y = np.asarray(labels, dtype=np.float64)
+    x, y = x - x.mean(), y - y.mean()
+    scale = np.sqrt((x @ x) * (y @ y))
+    return float(np.clip((x @ y) / scale, -1, 1)) if scale > 0 else 0.0
+
+
+def spearman(values: npt.NDArray[np.floating], labels: npt.NDArray[np.floating]) -> float:
+    """Spearman's correlation in -1..1: Pearson's of the ranks; equal numbers share the middle rank."""
+    return pearson(ranks(values), ranks(labels))
+
+
 def ranks(numbers: npt.NDArray[np.floating]) -> Floats:
     """Ranks, from 1, along the last axis; equal numbers share the middle rank.
 

@@ -105,14 +105,14 @@ class Metric:
             return float(self.value_of(self.scores(values[None], labels)[0, 0]))
         return float(load_function(self.function)(labels, values))
 
-    def scores(self, values: Floats, labels: npt.ArrayLike, counts: Floats | None = None) -> Floats:
+    def scores(self, values: Floats, labels: Floats, counts: Floats | None = None) -> Floats:
         """Returns the scores of models on resamples, (models, resamples); arguments as of `Counted`."""
-        counted, labels = self.counted or self.count_slowly, np.asarray(labels, dtype=np.float64)
+        counted = self.counted or self.count_slowly
         return np.asarray(self.score_of(np.asarray(counted(values, labels, counts), dtype=np.float64)))
 
-    def influences(self, values: Floats, labels: npt.ArrayLike) -> Floats:
+    def influences(self, values: Floats, labels: Floats) -> Floats:
         """Returns each example's influence on the score, (models, rows), with mean 0 over examples."""
-        influence, labels = self.influence or self.differentiate, np.asarray(labels, dtype=np.float64)
+        influence = self.influence or self.differentiate
         return np.asarray(self.score_of(np.asarray(influence(values, labels), dtype=np.float64)))
 
     def count_slowly(self, values: Floats, labels: Floats, counts: Floats | None) -> Floats:

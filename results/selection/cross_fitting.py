@@ -23,6 +23,7 @@ from results.stats.resampling import (
     Floats,
     Numbers,
     draw_counts,
+    score_counts,
     score_examples,
 )
 
@@ -183,8 +184,7 @@ def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
         own = counts[:, rows]
         held = own.sum(1)
         some = held > 0  # a resample may hold no example of a small fold
-        scores = found.task.metric_entry.scores(values[None, rows], found.labels[rows], own[some])
-        total[some] += held[some] * scores[0]
+        total[some] += held[some] * score_counts(found.task, own[some], values[None, rows], found.labels[rows])[0]
         weights += held
     return total / weights
 

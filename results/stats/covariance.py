@@ -56,7 +56,7 @@ def score_covariance(
         text_groups: as in `results.stats.groups.independent_groups`.
     """
     values = example_values(task, logits, labels)
-    influence = task.metric_entry.influences(values, labels)
+    influence = task.metric_entry.influences(values, np.asarray(labels, dtype=np.float64))
     groups = independent_groups(text_groups, influence.shape[1])
     covariance = covariance_over_examples(influence, groups)
     return pd.DataFrame(covariance, index=list(trials), columns=list(trials))

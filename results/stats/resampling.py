@@ -39,7 +39,7 @@ def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> 
 
 def score_examples(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
     """Returns the task's score, (trials,), from `example_values`, (trials, rows), on the examples as they are."""
-    return task.metric_entry.scores(values, labels)[:, 0]
+    return task.metric_entry.scores(values, np.asarray(labels, dtype=np.float64))[:, 0]
 
 
 def bootstrap_scores(
@@ -65,7 +65,7 @@ def bootstrap_scores(
         (trials, num_resamples).
     """
     blocks = draw_counts(values.shape[1], num_resamples, (seed, zlib.crc32(task.name.encode())), groups)
-    return np.concatenate([task.metric_entry.scores(values, labels, counts) for counts in blocks], axis=1)
+    return np.concatenate([score_counts(task, counts, values, labels) for counts in blocks], axis=1)
 
 
 def draw_counts(
@@ -84,6 +84,11 @@ def draw_counts(
         drawn = generator.integers(num_groups, size=(size, num_groups)) + num_groups * np.arange(size)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * num_groups).reshape(size, num_groups)
         yield np.take(counts, numbers, axis=1).astype(np.float64)
+
+
+def score_counts(task: Task, counts: Floats, values: Floats, labels: npt.ArrayLike) -> Floats:
+    """Returns the scores on resamples, given as counts of examples: (trials, resamples)."""
+    return task.metric_entry.scores(values, np.asarray(labels, dtype=np.float64), counts)
 
 
 def replicate_error(scores: npt.ArrayLike) -> float | None:
