@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,10 +38,8 @@ def test_output_may_be_elsewhere(folder: Path, tmp_path: Path) -> None:
 def test_a_command_without_kaleido_can_be_typed_again(
     folder: Path, tmp_path: Path, error: type[Exception], capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    def fail(*_given: object, **_options: object) -> None:
-        raise error("Image export requires the Kaleido package")
-
-    monkeypatch.setattr("plotly.io.write_images", fail)
+    failing = Mock(side_effect=error("Image export requires the Kaleido package"))
+    monkeypatch.setattr("plotly.io.write_images", failing)
     words = [str(folder), "--images", "--output", str(tmp_path / "else")]
     for _ in range(2):
         assert main(words) == WRONG_USE

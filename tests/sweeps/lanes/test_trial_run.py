@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -156,17 +157,10 @@ class Failing(PlainReporter):
         return super().on_step(progress)
 
 
-def raising(error: Exception) -> Callable[[], object]:
-    def fail() -> None:
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize("error", [TrainingDiverged("qqp: loss is nan at step 5"), ValueError("it must fit")])
 def test_error_that_all_workers_meet_fails_the_trial(storage: TrialStorage, error: Exception) -> None:
     folder = storage.trial_folder()
-    reporter = Failing(folder, raising(error))
+    reporter = Failing(folder, Mock(side_effect=error))
     run_with(reporter, storage.load_trial(), folder)
     end = read_end(folder.root, folder.trial_id)
     assert end is not None
@@ -179,10 +173,11 @@ def test_error_that_all_workers_meet_fails_the_trial(storage: TrialStorage, erro
 def test_other_errors_are_raised(storage: TrialStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = storage.trial_folder()
     with pytest.raises(KeyError, match="lost"):
-        run_with(Failing(folder, raising(KeyError("lost"))), storage.load_trial(), folder)
+        run_with(Failing(folder, Mock(side_effect=KeyError("lost"))), storage.load_trial(), folder)
 
     def lose_the_group() -> None:
-        monkeypatch.setattr(trial_run, "num_workers", raising(RuntimeError("the process group has gone")))
+        error = RuntimeError("the process group has gone")
+        monkeypatch.setattr(trial_run, "num_workers", Mock(side_effect=error))
         raise ValueError("Default process group has not been initialized")
 
     with pytest.raises(RuntimeError, match="has gone"):

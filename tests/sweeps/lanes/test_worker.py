@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import ray
@@ -260,16 +261,9 @@ def test_wait_for_a_bucket_reaches_the_driver(plain_lane: PlainLane, monkeypatch
     assert told == [Message(kind="waits", trial_id=BAD, facts={"text": "Waiting"})]
 
 
-def no_room(*_arguments: Any) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def test_trial_that_has_lost_the_channel_has_not_failed(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(*_arguments: Any) -> None:
-        raise ActorDiedError
-
     with monkeypatch.context() as patch:
-        patch.setattr(PlainReporter, "on_epoch", lost)
+        patch.setattr(PlainReporter, "on_epoch", Mock(side_effect=ActorDiedError))
         with pytest.raises(ActorDiedError):
             plain_lane.run(BAD)
     assert plain_lane.end(BAD) is None
@@ -277,8 +271,9 @@ def test_trial_that_has_lost_the_channel_has_not_failed(plain_lane: PlainLane, m
 
 
 def test_states_stay_where_the_end_cannot_be_recorded(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_disk = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with monkeypatch.context() as patch:
-        patch.setattr(sweeps.lanes.trial_run, "write_end", no_room)
+        patch.setattr(sweeps.lanes.trial_run, "write_end", full_disk)
         first = plain_lane.run(BAD)
     assert first.end == ("interrupted", "OSError: [Errno 28] No space left on device")
     assert plain_lane.end(BAD) is None
@@ -334,10 +329,8 @@ def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
 
 
 def test_trial_that_cannot_be_loaded_fails_on_record(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: Any) -> None:
-        raise ValueError("sst.csv must exist\nmore")
-
-    monkeypatch.setattr(sweeps.lanes.worker, "load_trial", fail)
+    error = ValueError("sst.csv must exist\nmore")
+    monkeypatch.setattr(sweeps.lanes.worker, "load_trial", Mock(side_effect=error))
     assert plain_lane.run(BAD).end == ("failed", "sst.csv must exist")
     end, start = plain_lane.end(BAD), read_start(open_folder(plain_lane.folder), BAD)
     assert end is not None
@@ -348,10 +341,7 @@ def test_trial_that_cannot_be_loaded_fails_on_record(plain_lane: PlainLane, monk
 def test_error_of_a_single_worker_fails_the_trial_and_one_of_several_is_raised(
     plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_arguments: Any) -> None:
-        raise KeyError("lost")
-
-    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", fail)
+    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", Mock(side_effect=KeyError("lost")))
     with pytest.raises(KeyError, match="lost"):
         plain_lane.run(KILLED)
     assert (plain_lane.reporters[-1].errors, plain_lane.reporters[-1].end) == (["KeyError: 'lost', by trial"], None)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -306,13 +307,10 @@ def test_what_a_full_disk_prevented_is_reused_once_there_is_room(
     before = saved_states(folder.states)
     if is_whole:
         finish(trained)
-
-    def fail(*_arguments: Any, **_named: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    full_disk = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with monkeypatch.context() as patch:
-        patch.setattr(os, "link", fail)
-        patch.setattr(shutil, "copyfile", fail)
+        patch.setattr(os, "link", full_disk)
+        patch.setattr(shutil, "copyfile", full_disk)
         with pytest.raises(OSError, match="No space left on device"):
             begin(trial, folder)
     assert saved_states(folder.states) == before != []

@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -137,10 +138,7 @@ def test_bundle_of_some_tasks(sweep: Path, tmp_path: Path, capsys: pytest.Captur
 def test_mistakes_are_reported_before_anything_is_written(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> str:
-        raise AssertionError("loaded")
-
-    monkeypatch.setattr(bundle, "load_models", fail)
+    monkeypatch.setattr(bundle, "load_models", Mock(side_effect=AssertionError("loaded")))
     selection, place = read_selection(sweep), tmp_path / "bundle"
     assert "--bundle must not overwrite what is read, " in bundle_error(selection, sweep, tmp_path)
     assert "no sweep at /no" in bundle_error(selection, sweep, place, places={str(sweep): Path("/no")})
@@ -175,11 +173,7 @@ def test_failure_leaves_nothing(why: str, sweep: Path, tmp_path: Path, monkeypat
         assert "must be a place that can be written, got " in line
         assert "File too large" in line
     else:
-
-        def interrupt(*_: object) -> str:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(bundle, "bundle_card", interrupt)
+        monkeypatch.setattr(bundle, "bundle_card", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             make_bundle(selection, sweep, place)
     assert not list(place.parent.iterdir())
