@@ -23,7 +23,7 @@ from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
 from sweeps.plan.given_options import read_saved_options
 from sweeps.plan.inputs import SweepInputs
-from tests.prepared import prepared_with
+from tests.prepared import inputs_of, prepared_with, with_base
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS, MakePlan
 
@@ -43,9 +43,7 @@ def options(tmp_path: Path) -> SweepOptions:
 def inputs(tiny_config: TrialConfig) -> SweepInputs:
     space = SearchSpace(name="tiny", question="?", base=tiny_config, ranges={"smart.weight": Float(low=0, high=9)})
     rows = {(task, split): 5 for task in TASKS for split in ("train", "dev")}
-    return SweepInputs(
-        space=space, data_folder=Path("/data"), num_rows=rows, fingerprint="abc", skipped=(), left_out=(), notes=()
-    )
+    return inputs_of(space, rows)
 
 
 @pytest.fixture
@@ -72,12 +70,6 @@ def resume(options: SweepOptions, inputs: SweepInputs) -> tuple[SweepPlan, Known
 
 def known_of(options: SweepOptions, inputs: SweepInputs) -> tuple[TrialRecord, ...]:
     return resume(options, inputs)[1].records
-
-
-def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
-    dotted = {key.replace("__", "."): value for key, value in changes.items()}
-    base = inputs.space.base.override(dotted)
-    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
 
 
 def files_of(folder: Path) -> dict[Path, bytes]:
