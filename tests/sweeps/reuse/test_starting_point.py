@@ -242,9 +242,6 @@ def test_truncated_trial_keeps_the_weights_of_its_remaining_epochs(trained: Tria
     assert saved_states(folder.states) == []
 
 
-# Whole trials.
-
-
 # Kills and full disks.
 
 
@@ -263,7 +260,7 @@ def kill_at_call(monkeypatch: pytest.MonkeyPatch, name: str, killed: int) -> Non
 def test_kill_while_reusing_a_stage_loses_nothing(
     trained: TrialStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: Uninterrupted
 ) -> None:
-    """Kills at the first renaming, then at the second, until all have been killed."""
+    """Kills at the first renaming, then at the second, until all have been killed; the last one records the start."""
     for number in itertools.count():
         storage = replace(trained, path=tmp_path / f"killed at call {number}")
         shutil.copytree(trained.path, storage.path)
@@ -283,18 +280,6 @@ def test_kill_while_reusing_a_stage_loses_nothing(
         assert train_trial(trial, folder)[0] == 5
         assert_same(read_trial_files(folder), uninterrupted(trained, trial))
     assert number > 2
-
-
-def test_kill_before_the_starting_point_is_on_record_keeps_what_is_reused(
-    trained: TrialStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0003-r0")
-    with monkeypatch.context() as patch:
-        patch.setattr("tests.sweeps.reuse.finished_trials.write_start", lambda *_arguments: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            begin(trial, folder)
-    assert begin(trial, folder).epochs == 1
-    assert reused_work(folder) == (4, 1.5, None)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
