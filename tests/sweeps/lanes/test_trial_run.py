@@ -7,7 +7,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import torch
 from ray.exceptions import ActorUnavailableError
 
 from mtlib.checkpoints.best_weights import read_best
@@ -23,12 +22,10 @@ from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
 from sweeps.reuse.finished_trials import TrialFolder, find_finished
 from sweeps.reuse.stage_store import find_stage
-from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
+from tests.sweeps.lanes.plain_sweep import CPU, PlainReporter, assignment_of, run_with
 from tests.sweeps.reuse.finished_trials import reused_work
 from tests.sweeps.reuse.trained_trials import TrialStorage, assert_same, read_trial_files, threads, train_trial
 from tests.worker_pair import pair_of_workers
-
-CPU = torch.device("cpu")
 
 
 def run(
@@ -38,12 +35,6 @@ def run(
     reporter = PlainReporter(folder.sweep_folder, folder.trial_id, until_step, stop_after)
     run_with(reporter, trial, folder)
     return reporter
-
-
-def run_with(reporter: Any, trial: LoadedTrial, folder: TrialFolder) -> None:
-    assignment = assignment_of(folder, trial.config)
-    own = TrialRun(assignment=assignment, loaded=trial, folder=folder, reporter=reporter, device=CPU)
-    end_trial(own, *run_trial(own))
 
 
 def stored(reporter: PlainReporter) -> list[tuple[int, str | None]]:
