@@ -284,41 +284,30 @@ def test_states_stay_where_the_end_cannot_be_recorded(plain_lane: PlainLane, mon
     assert saved_states(plain_lane.states(BAD)) == []
 
 
-@pytest.mark.parametrize(("lost", "how"), [("trials/bad", "failed"), ("", "interrupted")])
+@pytest.mark.parametrize(
+    ("lost", "place", "call", "how"),
+    [
+        ("trials/bad", PlainReporter, "on_epoch", "failed"),
+        ("trials/bad", mtlib.checkpoints.state, "save_file", "failed"),
+        ("", PlainReporter, "on_epoch", "interrupted"),
+    ],
+)
 def test_trial_whose_folder_is_renamed_fails_alone_and_nothing_makes_the_folder_again(
-    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch, lost: str, how: str
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch, lost: str, place: Any, call: str, how: str
 ) -> None:
     """Where the sweep's folder is renamed all trials are interrupted, and the driver says why."""
     (plain_lane.folder / SWEEP_FILE).touch()
-    folder = plain_lane.folder / lost.replace("bad", BAD)
+    folder, real = plain_lane.folder / lost.replace("bad", BAD), getattr(place, call)
 
-    def rename(*_arguments: Any) -> bool:
+    def rename_first(*arguments: Any) -> Any:
         folder.rename(plain_lane.folder.parent / "renamed")
         monkeypatch.undo()
-        return True
+        return real(*arguments)  # into a folder that is gone
 
-    monkeypatch.setattr(PlainReporter, "on_epoch", rename)
+    monkeypatch.setattr(place, call, rename_first)
     ended = plain_lane.run(BAD).end
     assert ended is not None
     assert (ended[0], "its folder" in str(ended[1])) == (how, how == "failed")
-    assert not folder.exists()
-
-
-def test_trial_whose_folder_is_renamed_while_a_state_is_written_fails_alone(
-    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (plain_lane.folder / SWEEP_FILE).touch()
-    folder = plain_lane.folder / "trials" / BAD
-
-    def rename_first(tensors: Any, path: Path) -> None:
-        folder.rename(plain_lane.folder.parent / "renamed")
-        monkeypatch.undo()
-        save_file(tensors, path)  # into a folder that is gone
-
-    monkeypatch.setattr(mtlib.checkpoints.state, "save_file", rename_first)
-    ended = plain_lane.run(BAD).end
-    assert ended is not None
-    assert (ended[0], "its folder" in str(ended[1])) == ("failed", True)
     assert not folder.exists()
 
 
