@@ -18,7 +18,7 @@ from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import describe_progress, relocate, resume_sweep
-from sweeps.driver.trials.trial import known_configurations, make_trial, num_left_to_run, queued_record
+from sweeps.driver.trials.trial import known_configurations, make_trial, num_left_to_run
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
 from sweeps.plan.given_options import read_saved_options
@@ -26,6 +26,7 @@ from sweeps.plan.inputs import SweepInputs
 from tests.prepared import inputs_of, prepared_with, with_base
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS, MakePlan
+from tests.sweeps.driver.trials.test_trial import known_of as records_of
 
 OTHER_ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint="another", num_parameters=7)}
 TASKS = ("sst", "qqp", "sts")
@@ -221,14 +222,6 @@ def test_values_added_to_a_grid_are_new_configurations_beside_the_old_trials(
     info = read_sweep(begun.folder)
     assert (dict(info["space"]["grid"]), info["num_configurations"]) == ({"smart.weight": [0.0, 1.0, 0.5]}, 3)
     assert resume(read_saved_options(begun.folder), grids)[0].space == plan.space
-
-
-def records_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
-    """The first trial of a configuration for each status."""
-    specs = [make_trial(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
-    return [
-        dataclasses.replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)
-    ]
 
 
 def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> None:
