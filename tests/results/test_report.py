@@ -12,8 +12,7 @@ import pytest
 from mtlib.runtime.command_line import WRONG_USE
 from results.report import main
 from tests.results.page.recorded_sweep import write_recorded_sweep
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.scripts import ROOT
 
 
 @pytest.fixture

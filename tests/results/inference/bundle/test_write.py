@@ -27,8 +27,7 @@ from tests.one_line_error import one_line_error
 from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
 from tests.results.inference.test_models import rewrite_encoder
 from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, select_pairs
-
-ROOT = Path(__file__).resolve().parents[4]
+from tests.scripts import ROOT
 
 
 @pytest.fixture
