@@ -24,9 +24,9 @@ from results.inference.models import LoadedModel, load_models
 from results.predict import main
 from results.records.selection import Selection, read_selection
 from tests.one_line_error import one_line_error
-from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
+from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle
 from tests.results.inference.test_models import rewrite_encoder
-from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, select_pairs
+from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, select_pairs, source_of
 from tests.scripts import ROOT
 
 
