@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from search_spaces.space import load_space
+from mtlib.config.trial import TrialConfig
+from search_spaces.space import SearchSpace, load_space
 from sweeps.options import SweepOptions
 from sweeps.plan.inputs import SweepInputs
 from tests.prepared import inputs_of
@@ -35,6 +36,11 @@ def inputs() -> SweepInputs:
         skipped=("sst.csv:2: x is blank",),
         left_out=("sst.csv: 7 rows have x 9, which labels does not name",),
     )
+
+
+def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
+    """A space of one configuration, of which more may be given."""
+    return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
 
 
 def write_tones(folder: Path, *further: str) -> None:
