@@ -207,7 +207,10 @@ TOGETHER = ("smart.weight", "smart.num_steps")
             {"grid": {"tasks.*.batch_size": (8, 16), "tasks.sst.batch_size": (8, 16)}},
             "searched only once, got tasks.sst.batch_size",
         ),
-        ({"grid": {"tasks.*.batch_sise": (8, 16)}}, "did you mean 'tasks.sst.batch_size'"),
+        (
+            {"base": TrialConfig(stages=(StageConfig(tasks=("qqp",)),)), "grid": {"tasks.*.batch_sise": (8, 16)}},
+            "did you mean 'tasks.qqp.batch_size'",
+        ),
         (
             {"grid": {"stages": ((StageConfig(tasks=("sst",)),), (StageConfig(tasks=("qqp",)),))}},
             "whole stages must be searched under a name of the space's own, got stages",
