@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.scripts import ROOT
+
 COMMIT = "0" * 40
 OWNER, TOKEN = "someone", "hf_of_someone"
 """The one user, who may write to repositories of that name, and the access token."""

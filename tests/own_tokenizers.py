@@ -14,6 +14,7 @@ from transformers import (
     DistilBertTokenizerFast,
     ElectraConfig,
     ElectraTokenizerFast,
+    PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaTokenizerFast,
 )
@@ -33,6 +34,14 @@ FAMILIES = {
     "deberta, one separator in pairs": (DebertaTokenizerFast, DebertaConfig(**SHAPE)),
 }
 """By what their `tokenizer.json` says and the rebuilt class does not: the class, and the encoder's configuration."""
+
+
+def letter_tokenizer() -> PreTrainedTokenizerFast:
+    """A tokenizer whose tokens are the letters from a to h."""
+    names = ("[PAD]", "[UNK]", *"abcdefgh")
+    letters = Tokenizer(models.WordLevel({name: number for number, name in enumerate(names)}, "[UNK]"))
+    letters.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    return PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="[PAD]", unk_token="[UNK]")
 
 
 def train_tokenizer(family: str) -> Tokenizer:

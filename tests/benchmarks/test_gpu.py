@@ -2,14 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import gpu
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.scripts import ROOT
 
 
 def test_without_a_gpu_the_command_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.deploy.network import NODES, needs_network, open_network
+from tests.scripts import ROOT
 from tests.sweeps.driver.two_nodes import wait_for
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE, THERE = NODES
 LISTENING = re.compile(r"LISTEN\s+\d+\s+\d+\s+(?P<address>\S+):(?P<port>\d+)\s")
 REACH = """

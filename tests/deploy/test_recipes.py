@@ -14,8 +14,8 @@ import yaml
 
 from mtlib.runtime.command_line import parse_words
 from sweeps.cli.arguments import build_parser
+from tests.scripts import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 
 

@@ -14,8 +14,8 @@ from mtlib.runtime.storage import join_location
 from results.sweep import load_sweep
 from tests.deploy.network import HOST, NODES, needs_network, open_network
 from tests.s3_server import s3_server, uri_of
+from tests.scripts import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SRUN = f"""#!/usr/bin/env bash
 # Runs a command on each node, as one task; its exit code is the highest of them.
 while [[ $1 == --* ]]; do shift; done

@@ -12,8 +12,9 @@ from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.architecture_check import TRIED_FAMILIES
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from tests.docs.encoder_support import PLAIN, Material, support_of, table_rows, train_shortly
+from tests.scripts import ROOT
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "encoders.md"
+PAGE = ROOT / "docs" / "encoders.md"
 
 
 CHECKPOINTS = re.findall(r"`([\w-]+/[\w.-]+)`", PAGE.read_text().partition("| family | checkpoints |")[2])

@@ -37,8 +37,8 @@ from search_spaces.space_file import find_space, is_path
 from search_spaces.vary import vary
 from sweeps.cli.arguments import build_parser as build_run_parser
 from sweeps.distil import build_parser as build_distil_parser
+from tests.scripts import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("**/*.md"))]
 

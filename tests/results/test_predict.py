@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -226,10 +227,7 @@ def test_wrong_use_is_one_line_before_models_are_loaded(
     capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(*_: object) -> None:
-        raise AssertionError("loaded")
-
-    monkeypatch.setattr(predict, "load_predictor", fail)
+    monkeypatch.setattr(predict, "load_predictor", Mock(side_effect=AssertionError("loaded")))
     monkeypatch.chdir(reviews.parent)
     (reviews.parent / "other.csv").write_text("id,sentences\n1,a film\n")
     assert message in one_line_exit(main, capsys, trained_folder, *arguments)
@@ -252,9 +250,6 @@ def test_missing_or_damaged_selection_is_one_line(reviews: Path, tmp_path: Path,
 def test_late_error_or_ctrl_c_keeps_the_old_output(
     trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("results.inference.predictor.MAX_CHUNK_ROWS", 2)
     (tmp_path / "a.csv").write_text("id,sentence\n" + "r,a film\n" * 7 + "r,a film,more\n")
     (tmp_path / "out").mkdir()
@@ -262,7 +257,7 @@ def test_late_error_or_ctrl_c_keeps_the_old_output(
     output.write_text("old")
     words = [trained_folder, "--task", "sst", "--output", output, "--overwrite", "--input"]
     assert one_line_exit(main, capsys, *words, tmp_path / "a.csv").startswith("a.csv:9: a line must have 2 cells")
-    monkeypatch.setattr(predict, "format_rows", interrupt)
+    monkeypatch.setattr(predict, "format_rows", Mock(side_effect=KeyboardInterrupt))
     assert main(list(map(str, [*words, reviews]))) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["old.csv"]

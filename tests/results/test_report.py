@@ -5,14 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from mtlib.runtime.command_line import WRONG_USE
 from results.report import main
 from tests.results.page.recorded_sweep import write_recorded_sweep
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.scripts import ROOT
 
 
 @pytest.fixture
@@ -37,10 +37,8 @@ def test_output_may_be_elsewhere(folder: Path, tmp_path: Path) -> None:
 def test_a_command_without_kaleido_can_be_typed_again(
     folder: Path, tmp_path: Path, error: type[Exception], capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    def fail(*_given: object, **_options: object) -> None:
-        raise error("Image export requires the Kaleido package")
-
-    monkeypatch.setattr("plotly.io.write_images", fail)
+    failing = Mock(side_effect=error("Image export requires the Kaleido package"))
+    monkeypatch.setattr("plotly.io.write_images", failing)
     words = [str(folder), "--images", "--output", str(tmp_path / "else")]
     for _ in range(2):
         assert main(words) == WRONG_USE

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -147,10 +148,7 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wrong_use_is_one_line_before_selecting(
     words: list[str], message: str, untouched: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise AssertionError("chosen")
-
-    monkeypatch.setattr(choosing, "select_ensemble", fail)
+    monkeypatch.setattr(choosing, "select_ensemble", Mock(side_effect=AssertionError("chosen")))
     monkeypatch.chdir(untouched)
     before = sorted(untouched.rglob("*"))
     assert message in one_line_exit(main, capsys, *words)
@@ -162,11 +160,7 @@ def test_ctrl_c_exits_with_130_and_keeps_the_old_selection(
 ) -> None:
     run(capsys, sweep, "--task", "sst", "--method", "single")
     before = (sweep / SELECTION_FILE).read_text()
-
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(choosing, "select_ensemble", interrupt)
+    monkeypatch.setattr(choosing, "select_ensemble", Mock(side_effect=KeyboardInterrupt))
     assert main([str(sweep)]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert (sweep / SELECTION_FILE).read_text() == before

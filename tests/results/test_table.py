@@ -16,8 +16,8 @@ from results.records.trials import read_sweep, write_sweep
 from results.sweep import Sweep, load_sweep
 from results.table import main, print_ranking
 from tests.results.test_sweep import record_search, stop_last_trial
+from tests.scripts import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "results" / "table.py"
 
 REFUSING = """

@@ -131,38 +131,35 @@ def test_mistake_is_one_line(mistake: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("begun", "given", "expected"),
     [
-        ("1e-4,3e-4,1e-5", "1e-5,1e-4,3e-4"),
-        ("0.00001,1e-4", "1e-5,1e-4"),
-        ("1e-4,3e-4", None),
-        ("1e-5..1e-4:log", None),
+        ("1e-5,1e-4", "1e-4,3e-4,1e-5", "1e-5,1e-4,3e-4"),
+        ("1e-5,1e-4", "0.00001,1e-4", "1e-5,1e-4"),
+        # a value that there was is missing
+        ("1e-5,1e-4", "1e-4,3e-4", None),
+        ("1e-5,1e-4", "1e-5..1e-4:log", None),
+        # brackets and quotes stay as typed
+        ("[sst],[sst,qqp]", "[sst,qqp],[sst],[sts]", "[sst],[sst,qqp],[sts]"),
+        (',"query: "', '"query: ","a: ",', ',"query: ","a: "'),
+        # values from Python
+        ("1e-5,1e-4", (1e-4, 0.00001, 3e-4), "1e-5,1e-4,0.0003"),
+        (("a, b", None), 'none,c,"a, b"', ("a, b", None, "c")),
+        (((1, 2),), "[1,2],[3]", ((1, 2), "[3]")),
+        # a key of text tells them apart
+        (("1",), ("1", "1.0"), None),
+        (("none",), ("none", None), None),
     ],
 )
-def test_further_values_follow_those_that_there_are(given: str, expected: str | None) -> None:
-    assert with_further("1e-5,1e-4", given) == expected
-
-
-def test_values_in_brackets_and_quotes_stay_as_typed_when_others_are_added() -> None:
-    assert with_further("[sst],[sst,qqp]", "[sst,qqp],[sst],[sts]") == "[sst],[sst,qqp],[sts]"
-    assert with_further(',"query: "', '"query: ","a: ",') == ',"query: ","a: "'
-
-
-def test_further_values_may_come_from_python_or_follow_a_list_from_there() -> None:
-    assert with_further("1e-5,1e-4", (1e-4, 0.00001, 3e-4)) == "1e-5,1e-4,0.0003"
-    assert with_further(("a, b", None), 'none,c,"a, b"') == ("a, b", None, "c")
-    assert with_further(((1, 2),), "[1,2],[3]") == ((1, 2), "[3]")
+def test_further_values_follow_those_that_there_are(
+    begun: VariedValues, given: VariedValues, expected: VariedValues | None
+) -> None:
+    assert with_further(begun, given) == expected
 
 
 @pytest.mark.parametrize("text", ['"a, b: ,c', 'c,"', '"a" b,c'])
 def test_quote_that_stays_open_is_refused(text: str) -> None:
     rule = "--vary: a value that begins with a quote must end with one, got "
     assert one_line_error(vary, BASE, "overall", {"tasks.sst.prefix": text}).startswith(rule)
-
-
-def test_further_values_that_a_key_of_text_tells_apart_are_not_lost() -> None:
-    assert with_further(("1",), ("1", "1.0")) is None
-    assert with_further(("none",), ("none", None)) is None
 
 
 def test_points_of_a_grid_keep_their_numbers_when_values_are_added() -> None:

@@ -18,10 +18,7 @@ import pyarrow as pa
 import pytest
 import ray
 from scipy.special import softmax
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Split
-from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers import AutoModel
 
 import sweeps.driver.run_sweep
 from mtlib.config.trial import TrialConfig
@@ -39,6 +36,7 @@ from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import MOST_RACED, SweepOptions, SweepPlan
 from tests.architectures import ENCODERS
 from tests.one_line_error import one_line_error
+from tests.own_tokenizers import letter_tokenizer
 from tests.prepared import prepare_rows
 from tests.results.inference.trained_sweep import member_of, recorded_logits, selection_of
 from tests.task_tables import read_folder
@@ -329,13 +327,8 @@ def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
 
 def save_other_encoder(folder: Path) -> Path:
     """A tiny ModernBERT that reads letters."""
-    letters = Tokenizer(
-        WordLevel({name: number for number, name in enumerate(("[PAD]", "[UNK]", *"abcdefgh"))}, "[UNK]")
-    )
-    letters.pre_tokenizer = Split("", "isolated")
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="[PAD]", unk_token="[UNK]")
     AutoModel.from_config(ENCODERS["modernbert"]).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    letter_tokenizer().save_pretrained(folder)
     return folder
 
 

@@ -13,25 +13,9 @@ from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, check_best, keep_best
 from mtlib.checkpoints.state import DiskFull, StateFolder
 from mtlib.runtime.storage import full_path, list_files, read_bytes, write_bytes
 from tests.killed import Killed
-from tests.mtlib.checkpoints.kept_files import cut, fill, flip, kill, listing, remove
+from tests.mtlib.checkpoints.kept_files import cut, flip, kill, listing, remove
 
 Damage = Callable[[StateFolder, str], None]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> StateFolder:
-    return StateFolder(path=tmp_path / "trial")
-
-
-@pytest.fixture
-def any_folder(location: str) -> StateFolder:
-    """On a disk and in a bucket."""
-    return StateFolder(path=location)
-
-
-@pytest.fixture
-def filled(folder: StateFolder) -> dict[str, bytes]:
-    return fill(folder)
 
 
 def kept_epochs(folder: StateFolder) -> list[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -222,10 +223,8 @@ def test_an_early_epoch_is_exported_with_new_weights_for_tasks_not_yet_active(
 def test_a_failure_during_export_is_one_line_and_leaves_nothing(
     tmp_path: Path, trained: Trained, export: Export, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise Exception("no space left on device")  # as the tokenizers library does
-
-    monkeypatch.setattr("transformers.PreTrainedTokenizerBase.save_pretrained", fail)
+    error = Exception("no space left on device")  # as the tokenizers library does
+    monkeypatch.setattr("transformers.PreTrainedTokenizerBase.save_pretrained", Mock(side_effect=error))
     assert one_line_error(export, trained().state_dict()).endswith("model: no space left on device")
     assert not list(tmp_path.iterdir())
 

@@ -27,20 +27,9 @@ from mtlib.checkpoints.state import (
 )
 from mtlib.runtime.storage import join_location, subfolder, write_bytes
 from tests.killed import Killed
-from tests.mtlib.checkpoints.kept_files import cut, fill, flip, kill, listing, remove, state
+from tests.mtlib.checkpoints.kept_files import cut, flip, kill, listing, remove, state
 
 Damage = Callable[[StateFolder, str], None]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> StateFolder:
-    return StateFolder(path=tmp_path / "trial")
-
-
-@pytest.fixture
-def any_folder(location: str) -> StateFolder:
-    """On a disk and in a bucket."""
-    return StateFolder(path=location)
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
@@ -220,11 +209,6 @@ def test_a_placed_state_is_a_copy(location: str) -> None:
     place_state(second, 9, subfolder(first.root, saved_states(first)[0]))
     drop_states(first)
     assert (loaded_value(second), saved_states(second)) == (7.0, ["state-000000009-000"])
-
-
-@pytest.fixture
-def filled(folder: StateFolder) -> dict[str, bytes]:
-    return fill(folder)
 
 
 def test_a_full_disk_leaves_the_previous_states(

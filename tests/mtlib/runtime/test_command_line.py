@@ -5,7 +5,6 @@ import errno
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +21,8 @@ from mtlib.runtime.command_line import (
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.method_file import permitted, run_method_file
 from tests.one_line_error import one_line_error
+from tests.scripts import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 CHARACTERS = ascii("é ± ─ \udcff")
 """The last stands for a byte of a path that is not UTF-8."""
 

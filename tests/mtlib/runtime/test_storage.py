@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pyarrow.fs as fs
 import pytest
@@ -337,11 +338,8 @@ def test_mistaken_uri_is_one_line(location: str, error: str) -> None:
 def test_a_home_folder_that_is_unknown_is_one_line_where_it_is_named(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unknown(_user: object) -> None:
-        raise KeyError
-
     monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr("pwd.getpwuid", Mock(side_effect=KeyError))
     for error in (one_line_error(open_folder, path), one_line_error(absolute_location, path)):
         assert error.endswith(f"got {path}")
     assert absolute_location("/data") == str(expanded_path("/data")) == "/data"

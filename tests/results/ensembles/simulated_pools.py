@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
-from mtlib.tasks import Task
+from mtlib.tasks import TASKS, Task
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.outputs import outputs_of
 from results.ensembles.selection_method import Choose, Settings
@@ -26,6 +27,13 @@ SEVERAL = Task(
 """A task of several labels."""
 SPREAD = 0.3
 """Of labels and predictions of a regression, so small that none is clipped."""
+SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
+"""Of six trials."""
+FAST = Settings(bags=3, num_steps=8, max_models=4)
+NO_BAGS = replace(FAST, bags=0)
+EACH_TASK = [*TASKS.values(), SEVERAL]
+each_task = pytest.mark.parametrize("task", EACH_TASK, ids=[task.name for task in EACH_TASK])
+few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 def build_pool(

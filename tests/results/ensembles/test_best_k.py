@@ -15,13 +15,22 @@ from results.ensembles.ensemble import (
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.selection_method import (
     Choose,
-    Settings,
     best_candidates,
     candidate_scores,
     inner_folds,
 )
 from results.ensembles.stacking import choose_weights
-from tests.results.ensembles.simulated_pools import SEVERAL, build_pool, peeks, pool_of
+from tests.results.ensembles.simulated_pools import (
+    EACH_TASK,
+    FAST,
+    NO_BAGS,
+    SKILLS,
+    build_pool,
+    each_task,
+    few_seeds,
+    peeks,
+    pool_of,
+)
 from tests.results.selection.plain_selection import all_rows, plain_score
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
@@ -31,18 +40,11 @@ METHODS: dict[str, Choose] = {
     "weights": choose_weights,
     "greedy": choose_greedy,
 }
-SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
-FAST = Settings(bags=3, num_steps=8, max_models=4)
-NO_BAGS = replace(FAST, bags=0)
-
-EACH_TASK = [*TASKS.values(), SEVERAL]
-each_task = pytest.mark.parametrize("task", EACH_TASK, ids=[task.name for task in EACH_TASK])
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 each_way = pytest.mark.parametrize(
     ("task", "method"),
     [(task, method) for task in EACH_TASK for method in METHODS.values()],
 )
-few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @each_task

@@ -7,8 +7,16 @@ import pytest
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags
-from results.ensembles.selection_method import Settings, best_candidates, sum_scores
-from tests.results.ensembles.simulated_pools import SEVERAL, build_pool, pool_of
+from results.ensembles.selection_method import best_candidates, sum_scores
+from tests.results.ensembles.simulated_pools import (
+    FAST,
+    NO_BAGS,
+    SKILLS,
+    build_pool,
+    each_task,
+    few_seeds,
+    pool_of,
+)
 from tests.results.selection.plain_selection import (
     all_margins,
     all_rows,
@@ -17,12 +25,6 @@ from tests.results.selection.plain_selection import (
 )
 
 BINARY, REGRESSION = TASKS["qqp"], TASKS["sts"]
-SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
-FAST = Settings(bags=3, num_steps=8, max_models=4)
-NO_BAGS = replace(FAST, bags=0)
-
-each_task = pytest.mark.parametrize("task", [*TASKS.values(), SEVERAL], ids=[*TASKS, SEVERAL.name])
-few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @each_task

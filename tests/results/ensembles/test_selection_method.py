@@ -9,11 +9,10 @@ import pytest
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS, Task
 from results.ensembles.selection_method import Settings, best_candidates, candidate_scores, inner_folds, sum_scores
-from tests.results.ensembles.simulated_pools import Floats, build_pool, pool_of
+from tests.results.ensembles.simulated_pools import SKILLS, Floats, build_pool, pool_of
 from tests.results.selection.plain_selection import all_margins, all_rows, mean_score
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
-SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 

@@ -9,7 +9,7 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles import stacking as weighting
 from results.ensembles.ensemble import weighted_ensemble
 from results.ensembles.outputs import probabilities_of
-from results.ensembles.selection_method import Settings, best_candidates, inner_folds
+from results.ensembles.selection_method import best_candidates, inner_folds
 from results.ensembles.stacking import (
     SHRINKAGES,
     choose_weights,
@@ -18,17 +18,12 @@ from results.ensembles.stacking import (
     mixture,
     right_probabilities,
 )
-from tests.results.ensembles.simulated_pools import SEVERAL, build_pool
+from tests.results.ensembles.simulated_pools import FAST, SEVERAL, SKILLS, build_pool, each_task, few_seeds
 from tests.results.selection.plain_selection import all_rows, mixture_loss, optimal_mixture, plain_score
 
 Floats = npt.NDArray[np.float64]
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
-SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
-FAST = Settings(bags=3, num_steps=8, max_models=4)
-
-each_task = pytest.mark.parametrize("task", [*TASKS.values(), SEVERAL], ids=[*TASKS, SEVERAL.name])
-few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @pytest.mark.parametrize("task", [CLASSES, BINARY])

@@ -16,12 +16,7 @@ from results.inference.models import ModelSource, check_frozen_encoder, find_swe
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TOKENIZERS_KEY, TokenizerRecord, read_sweep, write_sweep
 from tests.one_line_error import one_line_error
-from tests.results.inference.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
-
-
-def source_of(folder: Path, **changes: object) -> ModelSource:
-    """Models of a sweep's folder, on the CPU."""
-    return ModelSource(**{"places": {str(folder): str(folder)}, "device": "cpu", **changes})  # type: ignore[arg-type]
+from tests.results.inference.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of, source_of
 
 
 def rewrite_encoder(folder: Path, trials: tuple[str, ...], name: str) -> None:

@@ -13,7 +13,6 @@ from scipy.special import expit, softmax
 from mtlib.data.tables import Table
 from mtlib.tasks import TASKS
 from results.inference import predictor as predicting
-from results.inference.models import ModelSource
 from results.inference.predictor import (
     Predictor,
     ensemble_of,
@@ -26,7 +25,7 @@ from results.inference.readers import TextRow
 from results.records.selection import Member
 from results.stats.resampling import Floats
 from tests.one_line_error import one_line_error
-from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
+from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of, source_of
 from tests.task_tables import read_folder
 
 
@@ -42,8 +41,7 @@ def rows_of(table: Table) -> list[TextRow]:
 
 
 def load(folder: Path, task: str, *members: Member) -> Predictor:
-    source = ModelSource(places={str(folder): folder}, device="cpu")
-    return load_predictor(selection_of(folder, {task: members}), task, source)
+    return load_predictor(selection_of(folder, {task: members}), task, source_of(folder))
 
 
 def predict_all(predictor: Predictor, rows: Sequence[TextRow]) -> Floats:

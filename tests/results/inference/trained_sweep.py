@@ -17,6 +17,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
+from results.inference.models import ModelSource
 from results.records.epochs import write_epoch
 from results.records.examples import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.predictions import read_predictions
@@ -95,6 +96,11 @@ def hold_out_rows(folder: Path, data: Path, share: float = 0.4) -> None:
     write_trials(folder, [replace(record, config=config.to_json()) for record, config in pairs], tuple(TASKS))
     write_sweep(folder, {"name": folder.name, "data": {"folder": str(data), "fingerprint": "abc"}})
     write_hold_out(folder, HoldOutRecord(share=share, tasks=held_out_rows(read_held_out(configs[0], data))))
+
+
+def source_of(*folders: Path, **changes: Any) -> ModelSource:
+    """Models of sweeps' folders, on the CPU."""
+    return ModelSource(**{"places": {str(folder): folder for folder in folders}, "device": "cpu", **changes})
 
 
 def kept_epoch(folder: Path, trial: str, best: str) -> int:

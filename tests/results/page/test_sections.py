@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import plotly.graph_objects as go
 import pytest
@@ -130,11 +131,9 @@ def test_records_of_another_version_leave_the_rest(recorded_sweep: Sweep) -> Non
 
 
 def test_one_bad_figure_leaves_the_others(recorded_sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("broken\nsecond line")
-
-    monkeypatch.setattr("results.figures.effects.forest_plots", fail)
-    monkeypatch.setattr("results.figures.curves.losses", fail)
+    broken = Mock(side_effect=ValueError("broken\nsecond line"))
+    monkeypatch.setattr("results.figures.effects.forest_plots", broken)
+    monkeypatch.setattr("results.figures.curves.losses", broken)
     effects, training = (blocks_of(name, recorded_sweep) for name in ("effects", "training"))
     assert shown_names(effects) == ["scores-smart-weight", "Ranking"]
     assert texts_of(effects).splitlines()[-1] == "Effects could not be made: broken."

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -85,10 +86,7 @@ def test_each_figure_becomes_a_png_and_an_svg(
 def test_missing_browser_is_one_line(
     message: str, end: str, recorded_sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError(message)
-
-    monkeypatch.setattr("plotly.io.write_images", fail)
+    monkeypatch.setattr("plotly.io.write_images", Mock(side_effect=RuntimeError(message)))
     page = build_page(inputs_of(recorded_sweep))
     assert one_line_error(write_figures, page, tmp_path).endswith(f"and a Chrome or Chromium{end}")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -69,12 +70,9 @@ def test_damaged_table_is_named_in_one_line(tmp_path: Path, damage: Callable[[by
 def test_table_that_cannot_be_fetched_is_not_damaged(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = open_folder(bucket)
     write_parquet(root, "table.parquet", TABLE)
-
-    def fail(*_arguments: object) -> None:
-        raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation")
-
+    error = OSError("AWS Error NETWORK_CONNECTION during GetObject operation")
     for name in ("open_input_file", "open_input_stream"):
-        monkeypatch.setattr(PatientHandler, name, fail)
+        monkeypatch.setattr(PatientHandler, name, Mock(side_effect=error))
     with pytest.raises(OSError, match="NETWORK_CONNECTION"):
         read_parquet(root, "table.parquet", SCHEMA)
 

@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from scipy.stats import binom, pearsonr
 from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS
-from results.inference.models import ModelSource
 from results.predict import main as predict
 from results.records.examples import HOLD_OUT_FILE, read_hold_out, write_hold_out
 from results.records.selection import Selection
@@ -28,6 +26,7 @@ from tests.results.inference.trained_sweep import (
     member_of,
     select_pairs,
     selection_of,
+    source_of,
 )
 
 SHARE = 0.4
@@ -46,10 +45,6 @@ def folder(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
 def other(folder: Path, tmp_path: Path) -> Path:
     """A second sweep of the same data."""
     return shutil.copytree(folder, tmp_path / "more" / "other")
-
-
-def source_of(*folders: Path, **changes: Any) -> ModelSource:
-    return ModelSource(places={str(folder): folder for folder in folders}, device="cpu", **changes)
 
 
 def score(folder: Path, selection: Selection, data: Path | None = None) -> dict[str, float]:

@@ -38,6 +38,7 @@ from results.selection.report import (
 )
 from results.selector import main
 from tests.results.conftest import ROWS
+from tests.results.records.test_selection import build_selection as recorded_selection
 from tests.results.selection.scored_sweep import build_sweep
 
 WIDEST = 100
@@ -78,17 +79,7 @@ def build_task(num_members: int = 2, sweep: str = "/sweeps/mine", **changes: Any
 
 
 def build_selection(*tasks: TaskSelection, **changes: Any) -> Selection:
-    values: dict[str, Any] = {
-        "created": "2024-05-01T10:00:00+00:00",
-        "command": "python results/selector.py mine",
-        "sweeps": {"/sweeps/mine": "fingerprint"},
-        "num_folds": 5,
-        "num_repeats": 3,
-        "seed": 0,
-        "max_models": 10,
-        "tasks": dict(zip(TASKS, tasks, strict=False)),
-    }
-    return Selection(**{**values, **changes})
+    return recorded_selection(tasks=dict(zip(TASKS, tasks, strict=False)), evaluations=(), **changes)
 
 
 def sentences(**changes: Any) -> list[str]:

@@ -7,9 +7,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from transformers import AutoModel
@@ -71,15 +72,6 @@ def test_dry_run_refuses_an_unsupported_encoder_as_the_run_does(
     assert not (tmp_path / "first").exists()
 
 
-def raising(error: BaseException) -> Callable[[], Any]:
-    """A command that ends with an error."""
-
-    def run() -> Any:
-        raise error
-
-    return run
-
-
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
@@ -97,7 +89,7 @@ def raising(error: BaseException) -> Callable[[], Any]:
 def test_what_went_wrong_is_an_exit_code_and_one_line(
     error: BaseException, code: int, line: str, capsys: Capture
 ) -> None:
-    assert exit_code_of(raising(error)) == code
+    assert exit_code_of(Mock(side_effect=error)) == code
     (printed,) = capsys.readouterr().err.splitlines()
     assert printed.startswith(line)
 
@@ -113,8 +105,8 @@ def closed_output() -> Iterator[None]:
 
 def test_reader_that_stops_early_ends_a_sweep_and_is_no_error_of_what_only_prints(capsys: Capture) -> None:
     with closed_output():
-        assert exit_code_of(raising(BrokenPipeError())) == 130
-        assert print_only(raising(BrokenPipeError())) == 0
+        assert exit_code_of(Mock(side_effect=BrokenPipeError)) == 130
+        assert print_only(Mock(side_effect=BrokenPipeError)) == 0
     assert capsys.readouterr().err == "interrupted: standard output was closed; --resume continues what has begun\n"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -142,10 +143,8 @@ def test_failure_in_one_part_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(*_arguments: Any, **_more: Any) -> None:
-        raise OSError(f"{broken} is broken")
-
-    monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
+    error = OSError(f"{broken} is broken")
+    monkeypatch.setattr(f"sweeps.cli.summary.{broken}", Mock(side_effect=error))
     is_ranked = show_answer(two_trials.folder)
     assert is_ranked == (broken != "print_ranking")
     code = finish_sweep(two_trials, outcome_with(), is_ranked=is_ranked).exit_code
@@ -172,10 +171,7 @@ def test_answer_and_verdict_are_printed_before_anything_is_written(
 def test_ctrl_c_during_selection_leaves_the_other_parts(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def press(_request: object, command: str) -> None:
-        raise KeyboardInterrupt(command)
-
-    monkeypatch.setattr("sweeps.cli.summary.select_from", press)
+    monkeypatch.setattr("sweeps.cli.summary.select_from", Mock(side_effect=KeyboardInterrupt))
     assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
     assert "Choosing ensembles was interrupted." in text
@@ -210,10 +206,7 @@ def test_end_of_a_sweep_whose_bucket_is_away_says_it_once(
 def test_end_that_cannot_be_printed_keeps_its_exit_code(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def leave(*_arguments: Any) -> None:
-        raise BrokenPipeError
-
-    monkeypatch.setattr("sweeps.cli.summary.show_lines", leave)
+    monkeypatch.setattr("sweeps.cli.summary.show_lines", Mock(side_effect=BrokenPipeError))
     monkeypatch.setattr("sweeps.cli.summary.discard_output", lambda: None)
     assert show_answer(two_trials.folder)
     assert finish_sweep(two_trials, outcome_with(is_interrupted=True)).exit_code == 130

@@ -1,6 +1,7 @@
 """Calls in threads of their own."""
 
 import threading
+from unittest.mock import Mock
 
 from sweeps.cluster.background_run import BackgroundRun, is_inside_ray
 
@@ -18,9 +19,6 @@ def test_run_lasts_as_long_as_its_call() -> None:
 
 
 def test_failed_run_is_one_line() -> None:
-    def fail() -> None:
-        raise RuntimeError("no node is left\nTraceback ...")
-
-    run = BackgroundRun(fail, "lane0")
+    run = BackgroundRun(Mock(side_effect=RuntimeError("no node is left\nTraceback ...")), "lane0")
     run.wait(10)
     assert run.error == "RuntimeError: no node is left"

@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import ray
@@ -117,12 +118,10 @@ def test_token_that_others_could_read_is_hidden_and_stays(
 
 
 def test_missing_cluster_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_settings: object) -> None:
-        raise ConnectionError("Could not find any running Ray instance.\nPlease specify one")
-
+    error = ConnectionError("Could not find any running Ray instance.\nPlease specify one")
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):
         connect(f"127.0.0.1:{free_port()}")
-    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(ray, "init", Mock(side_effect=error))
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got auto: Could not find any .*$"):
         connect("auto")
     monkeypatch.setenv("RAY_ADDRESS", "auto")

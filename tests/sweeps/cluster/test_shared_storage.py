@@ -1,7 +1,7 @@
 """A folder that the driver does not share is found, and nothing is left in one that it does."""
 
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -48,8 +48,5 @@ def test_folder_of_this_node_alone_is_a_fault(folder: Path, place: str, driver: 
 
 
 def test_folder_that_cannot_be_written_is_a_fault(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: Any) -> None:
-        raise OSError("Read-only file system")
-
-    monkeypatch.setattr(shared_storage, "write_bytes", refuse)
+    monkeypatch.setattr(shared_storage, "write_bytes", Mock(side_effect=OSError("Read-only file system")))
     assert find_storage_fault(folder, "d", is_there, 0.1) == "it cannot be written: Read-only file system"

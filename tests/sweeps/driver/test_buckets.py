@@ -17,11 +17,11 @@ import pytest
 from results.sweep import load_sweep
 from tests.gate import Gate, open_gate
 from tests.s3_server import uri_of
-from tests.sweeps.driver.two_nodes import Run
+from tests.scripts import ROOT
+from tests.sweeps.driver.two_nodes import Run, start_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(1200)]
 
-ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = ["smart.mode=random", "stages.0.epochs=1", "stages.1.epochs=3", "encoder.max_length=32"]
 SETTINGS += ["stages.0.steps_per_epoch=20", "stages.1.steps_per_epoch=60"]
 COMMAND = [
@@ -49,18 +49,7 @@ def start(tmp_path: Path) -> Start:
     """Starts the command in a process group with its Ray."""
 
     def begin(*arguments: str, home: Path | None = None) -> Run:
-        log = tmp_path / f"log{len(list(tmp_path.glob('log*.txt')))}.txt"
-        environment = {**os.environ, "HOME": str(home or tmp_path / "home")}
-        process = subprocess.Popen(
-            [sys.executable, "sweeps/run.py", *arguments],
-            cwd=ROOT,
-            env=environment,
-            stdout=log.open("wb"),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            text=True,
-        )
-        return Run(process=process, log=log)
+        return start_command(arguments, {**os.environ, "HOME": str(home or tmp_path / "home")}, tmp_path)
 
     return begin
 

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from sweeps.driver.compatibility import check_unchanged
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import sweep_info
 from sweeps.plan.inputs import SweepInputs
+from tests.prepared import inputs_of, with_base, with_space
 
 ENCODERS = {"tiny": "fingerprint"}
 TASKS = ("sst", "qqp", "sts")
@@ -26,26 +26,8 @@ TASKS = ("sst", "qqp", "sts")
 @pytest.fixture
 def inputs(tiny_config: TrialConfig) -> SweepInputs:
     space = SearchSpace(name="tiny", question="?", base=tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
-    return SweepInputs(
-        space=space,
-        data_folder=Path("/data"),
-        num_rows={(task, split): 5 for task in TASKS for split in ("train", "dev")},
-        fingerprint="abc",
-        fingerprints={"sst-train": "a", "sst-dev": "b", "qqp-train": "c"},
-        skipped=(),
-        left_out=(),
-        notes=(),
-    )
-
-
-def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
-    dotted = {key.replace("__", "."): value for key, value in changes.items()}
-    base = inputs.space.base.override(dotted)
-    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
-
-
-def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
-    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, **changes))
+    rows = {(task, split): 5 for task in TASKS for split in ("train", "dev")}
+    return inputs_of(space, rows, fingerprints={"sst-train": "a", "sst-dev": "b", "qqp-train": "c"})
 
 
 def recorded_info(inputs: SweepInputs, fingerprints: Mapping[str, str] = ENCODERS) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from results.records.tables import read_trials
 from results.records.trials import STOPPED_BY, read_sweep
 from results.sweep import load_sweep
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
-from tests.sweeps.driver.two_nodes import command_of, session_of
+from tests.scripts import ROOT
+from tests.sweeps.driver.two_nodes import command_of, session_of, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
-ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = ["stages.1.epochs=3", "smart.weight=0", "stages.0.steps_per_epoch=50", "stages.1.steps_per_epoch=50"]
 COMMAND = ["--space", "batch_sizes", "--checkpoint-steps", "10", "--set", *SETTINGS]
 SEARCHED = ["smart.mode=random", "stages.0.epochs=1", "stages.1.epochs=3"]
@@ -150,14 +150,6 @@ def has_ended(storage: Path) -> bool:
     return any(storage.glob("sweep/trials/*/end.json"))
 
 
-def await_true(holds: Callable[[], bool]) -> None:
-    """Waits until a condition holds."""
-    deadline = time.monotonic() + LONGEST
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def kill_driver(driver: subprocess.Popen[bytes]) -> None:
     driver.kill()
 
@@ -183,7 +175,7 @@ def test_killed_and_resumed_sweep_equals_an_uninterrupted_one(
     for arguments, longest in (([*COMMAND, "--name", "sweep"], 4), (["--resume", "sweep"], 2)):
         since = time.time()
         driver = start(storage, *arguments)
-        await_true(partial(has_trained, storage, since))
+        wait_for(partial(has_trained, storage, since), "a state")
         time.sleep(moments.uniform(0, longest))
         assert driver.poll() is None, "it was over before it could be killed"
         kill(driver)
@@ -213,7 +205,7 @@ def test_sweep_that_stops_at_limits_equals_an_uninterrupted_one(storage: Path, u
 def kill_after_a_trial(storage: Path) -> None:
     """Starts a search, and kills it once a trial has ended."""
     driver = start(storage, *SEARCH, "--name", "sweep")
-    await_true(lambda: has_ended(storage))
+    wait_for(lambda: has_ended(storage), "the end of a trial")
     assert driver.poll() is None, "it was over before it could be killed"
     kill_driver(driver)
     driver.wait(60)
@@ -257,7 +249,7 @@ def test_killed_sweep_gives_its_replicates_to_the_best_and_more_when_resumed(sto
     command = ["--space", "smart_lambda", "--search", "random", "--trials", "4", "--checkpoint-steps", "10"]
     command += ["--replicates", "2", "--replicate-best", "2", "--set", *SEARCHED]
     driver = start(storage, *command, "--name", "sweep")
-    await_true(lambda: any(storage.glob("sweep/trials/*-r1/checkpoint/state-*")))
+    wait_for(lambda: any(storage.glob("sweep/trials/*-r1/checkpoint/state-*")), "a state of a further replicate")
     assert driver.poll() is None, "it was over before it could be killed"
     kill_driver(driver)
     driver.wait(60)
@@ -310,7 +302,7 @@ def state_and_value(trials: Iterable[FrozenTrial]) -> dict[int, tuple[str, float
 def test_killed_workers_change_no_result(seed: int, storage: Path, uninterrupted: Record) -> None:
     moments = random.Random(seed)
     driver = start(storage, *COMMAND, "--name", "sweep")
-    await_true(lambda: has_scored(storage))
+    wait_for(lambda: has_scored(storage), "a score")
     time.sleep(moments.uniform(0, 4))
     workers = [pid for pid in session_of(driver.pid) if re.search("RayTrainWorker", command_of(pid))]
     os.kill(moments.choice(workers), signal.SIGKILL)

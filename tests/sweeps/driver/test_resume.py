@@ -18,14 +18,15 @@ from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import describe_progress, relocate, resume_sweep
-from sweeps.driver.trials.trial import known_configurations, make_trial, num_left_to_run, queued_record
+from sweeps.driver.trials.trial import known_configurations, make_trial, num_left_to_run
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
 from sweeps.plan.given_options import read_saved_options
 from sweeps.plan.inputs import SweepInputs
-from tests.prepared import prepared_with
+from tests.prepared import inputs_of, prepared_with, with_base
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS, MakePlan
+from tests.sweeps.driver.trials.test_trial import known_of as records_of
 
 OTHER_ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint="another", num_parameters=7)}
 TASKS = ("sst", "qqp", "sts")
@@ -43,9 +44,7 @@ def options(tmp_path: Path) -> SweepOptions:
 def inputs(tiny_config: TrialConfig) -> SweepInputs:
     space = SearchSpace(name="tiny", question="?", base=tiny_config, ranges={"smart.weight": Float(low=0, high=9)})
     rows = {(task, split): 5 for task in TASKS for split in ("train", "dev")}
-    return SweepInputs(
-        space=space, data_folder=Path("/data"), num_rows=rows, fingerprint="abc", skipped=(), left_out=(), notes=()
-    )
+    return inputs_of(space, rows)
 
 
 @pytest.fixture
@@ -72,12 +71,6 @@ def resume(options: SweepOptions, inputs: SweepInputs) -> tuple[SweepPlan, Known
 
 def known_of(options: SweepOptions, inputs: SweepInputs) -> tuple[TrialRecord, ...]:
     return resume(options, inputs)[1].records
-
-
-def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
-    dotted = {key.replace("__", "."): value for key, value in changes.items()}
-    base = inputs.space.base.override(dotted)
-    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
 
 
 def files_of(folder: Path) -> dict[Path, bytes]:
@@ -229,14 +222,6 @@ def test_values_added_to_a_grid_are_new_configurations_beside_the_old_trials(
     info = read_sweep(begun.folder)
     assert (dict(info["space"]["grid"]), info["num_configurations"]) == ({"smart.weight": [0.0, 1.0, 0.5]}, 3)
     assert resume(read_saved_options(begun.folder), grids)[0].space == plan.space
-
-
-def records_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
-    """The first trial of a configuration for each status."""
-    specs = [make_trial(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
-    return [
-        dataclasses.replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)
-    ]
 
 
 def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> None:

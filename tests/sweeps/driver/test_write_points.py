@@ -12,24 +12,22 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow.fs as fs
 import pytest
-import torch
 
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.storage import delete_file, delete_folder, full_path, list_files, move_file, open_folder
 from results.records.trial_folder import read_end
 from results.records.trials import write_sweep
 from sweeps.lanes.loaded_trial import LoadedTrial
-from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
 from sweeps.reuse.stage_store import has_stage, stage_store
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
-from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
+from tests.sweeps.lanes.plain_sweep import CPU, PlainReporter, run_with
 from tests.sweeps.reuse.trained_trials import FAST, assert_same, read_trial_files, train_trial
 from tests.training_inputs import load_from_files
 
@@ -42,7 +40,6 @@ INTERVAL = 2
 """Optimizer steps between two saved states."""
 PARTS = 24
 """The points are split into this many tests; the first of them always runs."""
-CPU = torch.device("cpu")
 TRIAL = "0000-r0"
 
 
@@ -125,9 +122,7 @@ def run_on_lane(plan: SweepPlan, trial: LoadedTrial, steps: list[int]) -> None:
     """Runs a trial as a lane does; adds the numbers of the trained optimizer steps to `steps`."""
     folder, reporter = trial_folder(plan.options, TRIAL), PlainReporter(plan.options.folder, TRIAL)
     reporter.steps = steps
-    own, line = assignment_of(folder, trial.config), cast(Any, reporter)
-    run = TrialRun(assignment=own, loaded=trial, folder=folder, reporter=line, device=CPU)
-    end_trial(run, *run_trial(run))
+    run_with(reporter, trial, folder)
     assert reporter.end in (("complete", None), ("reused", None))
 
 

@@ -6,15 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sweeps.cluster.connection import free_port
+from tests.scripts import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 NOTICED_SOONER = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "500",
@@ -125,12 +125,23 @@ class Run:
         assert self.has_line(pattern), self.log.read_text()
 
 
-def start_sweep(nodes: Nodes, storage: Path, *arguments: str) -> Run:
-    """Starts `sweeps/run.py` on a cluster."""
-    command = [sys.executable, "sweeps/run.py", "--address", nodes.address, "--storage", str(storage), *arguments]
-    log = storage / f"log{len(list(storage.glob('log*.txt')))}.txt"
+def start_command(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Run:
+    """Starts `sweeps/run.py` in a process group of its own, with a new log in a folder."""
+    log = folder / f"log{len(list(folder.glob('log*.txt')))}.txt"
     with log.open("w") as stream:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=nodes.environment, stdout=stream, stderr=subprocess.STDOUT, text=True
+            [sys.executable, "sweeps/run.py", *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            text=True,
         )
     return Run(process=process, log=log)
+
+
+def start_sweep(nodes: Nodes, storage: Path, *arguments: str) -> Run:
+    """Starts `sweeps/run.py` on a cluster."""
+    places = ["--address", nodes.address, "--storage", str(storage)]
+    return start_command([*places, *arguments], nodes.environment, storage)

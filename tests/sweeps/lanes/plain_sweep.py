@@ -15,6 +15,7 @@ from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
 from sweeps.driver.trials.messages import Assignment, TrialStatus
 from sweeps.driver.trials.stage_order import choose_startable, find_stage_keys
 from sweeps.driver.trials.trial import Trial
+from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_log import TrialLog
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
@@ -69,14 +70,18 @@ def assignment_of(folder: TrialFolder, config: TrialConfig) -> Assignment:
     return Assignment(trial={**spec.describe(), "trial_id": folder.trial_id}, attempt=1)
 
 
+def run_with(reporter: Any, trial: LoadedTrial, folder: TrialFolder) -> None:
+    """Runs a trial as a lane does, and ends it."""
+    assignment = assignment_of(folder, trial.config)
+    own = TrialRun(assignment=assignment, loaded=trial, folder=folder, reporter=reporter, device=CPU)
+    end_trial(own, *run_trial(own))
+
+
 def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> PlainReporter:
     """Trains a trial to its end; its reporter."""
     folder, reporter = trial_folder(plan.options, trial_id), PlainReporter(plan.options.folder, trial_id)
     loaded = load_from_files(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
-    line: Any = reporter
-    own = assignment_of(folder, config)
-    run = TrialRun(assignment=own, loaded=loaded, folder=folder, reporter=line, device=CPU)
-    end_trial(run, *run_trial(run))
+    run_with(reporter, loaded, folder)
     return reporter
 
 

@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Split
-from transformers import PreTrainedTokenizerFast
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -18,6 +14,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.space import SearchSpace
 from sweeps.lanes.training_inputs import TrainingInputs, data_key, read_training_inputs
 from sweeps.plan.inputs import read_points
+from tests.own_tokenizers import letter_tokenizer
 
 ReadInputs = Callable[..., TrainingInputs]
 TASK_SPLITS = {(task, split) for task in ("sst", "qqp", "sts") for split in ("train", "dev")}
@@ -68,10 +65,7 @@ def test_only_settings_that_decide_which_rows_are_read_change_the_key(
 def test_each_encoder_reads_the_tables_with_its_own_tokenizer(
     tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
-    letters = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1, "a": 2}, unk_token="[UNK]"))
-    letters.pre_tokenizer = Split("", "isolated")
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="[PAD]", unk_token="[UNK]")
-    other = dataclasses.replace(tiny_encoder, tokenizer=tokenizer)
+    other = dataclasses.replace(tiny_encoder, tokenizer=letter_tokenizer())
     encoders, base = {"a": tiny_encoder, "b": other, "c": tiny_encoder}, tiny_config.override({"encoder.name": "a"})
     space = SearchSpace(name="tiny", question="?", base=base, grid={"encoder.name": tuple(encoders)})
     inputs = read_training_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)

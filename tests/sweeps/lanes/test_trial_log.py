@@ -4,6 +4,7 @@ import logging
 import re
 import warnings
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -40,9 +41,6 @@ def test_lines_warnings_and_tracebacks_follow_those_of_earlier_attempts(tmp_path
 
 
 def test_log_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object) -> None:
-        raise OSError("no space")
-
-    monkeypatch.setattr("sweeps.lanes.trial_log.write_bytes", fail)
+    monkeypatch.setattr("sweeps.lanes.trial_log.write_bytes", Mock(side_effect=OSError("no space")))
     TrialLog(open_folder(tmp_path), "0003-r0").write()
     assert not (tmp_path / "trials").exists()

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-import torch
 from ray.exceptions import ActorUnavailableError
 
 from mtlib.checkpoints.best_weights import read_best
@@ -22,12 +22,10 @@ from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
 from sweeps.reuse.finished_trials import TrialFolder, find_finished
 from sweeps.reuse.stage_store import find_stage
-from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
+from tests.sweeps.lanes.plain_sweep import CPU, PlainReporter, assignment_of, run_with
 from tests.sweeps.reuse.finished_trials import reused_work
 from tests.sweeps.reuse.trained_trials import TrialStorage, assert_same, read_trial_files, threads, train_trial
 from tests.worker_pair import pair_of_workers
-
-CPU = torch.device("cpu")
 
 
 def run(
@@ -37,12 +35,6 @@ def run(
     reporter = PlainReporter(folder.sweep_folder, folder.trial_id, until_step, stop_after)
     run_with(reporter, trial, folder)
     return reporter
-
-
-def run_with(reporter: Any, trial: LoadedTrial, folder: TrialFolder) -> None:
-    assignment = assignment_of(folder, trial.config)
-    own = TrialRun(assignment=assignment, loaded=trial, folder=folder, reporter=reporter, device=CPU)
-    end_trial(own, *run_trial(own))
 
 
 def stored(reporter: PlainReporter) -> list[tuple[int, str | None]]:
@@ -156,17 +148,10 @@ class Failing(PlainReporter):
         return super().on_step(progress)
 
 
-def raising(error: Exception) -> Callable[[], object]:
-    def fail() -> None:
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize("error", [TrainingDiverged("qqp: loss is nan at step 5"), ValueError("it must fit")])
 def test_error_that_all_workers_meet_fails_the_trial(storage: TrialStorage, error: Exception) -> None:
     folder = storage.trial_folder()
-    reporter = Failing(folder, raising(error))
+    reporter = Failing(folder, Mock(side_effect=error))
     run_with(reporter, storage.load_trial(), folder)
     end = read_end(folder.root, folder.trial_id)
     assert end is not None
@@ -179,10 +164,11 @@ def test_error_that_all_workers_meet_fails_the_trial(storage: TrialStorage, erro
 def test_other_errors_are_raised(storage: TrialStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = storage.trial_folder()
     with pytest.raises(KeyError, match="lost"):
-        run_with(Failing(folder, raising(KeyError("lost"))), storage.load_trial(), folder)
+        run_with(Failing(folder, Mock(side_effect=KeyError("lost"))), storage.load_trial(), folder)
 
     def lose_the_group() -> None:
-        monkeypatch.setattr(trial_run, "num_workers", raising(RuntimeError("the process group has gone")))
+        error = RuntimeError("the process group has gone")
+        monkeypatch.setattr(trial_run, "num_workers", Mock(side_effect=error))
         raise ValueError("Default process group has not been initialized")
 
     with pytest.raises(RuntimeError, match="has gone"):

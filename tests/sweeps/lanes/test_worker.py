@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import ray
@@ -260,16 +261,9 @@ def test_wait_for_a_bucket_reaches_the_driver(plain_lane: PlainLane, monkeypatch
     assert told == [Message(kind="waits", trial_id=BAD, facts={"text": "Waiting"})]
 
 
-def no_room(*_arguments: Any) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def test_trial_that_has_lost_the_channel_has_not_failed(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(*_arguments: Any) -> None:
-        raise ActorDiedError
-
     with monkeypatch.context() as patch:
-        patch.setattr(PlainReporter, "on_epoch", lost)
+        patch.setattr(PlainReporter, "on_epoch", Mock(side_effect=ActorDiedError))
         with pytest.raises(ActorDiedError):
             plain_lane.run(BAD)
     assert plain_lane.end(BAD) is None
@@ -277,8 +271,9 @@ def test_trial_that_has_lost_the_channel_has_not_failed(plain_lane: PlainLane, m
 
 
 def test_states_stay_where_the_end_cannot_be_recorded(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_disk = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with monkeypatch.context() as patch:
-        patch.setattr(sweeps.lanes.trial_run, "write_end", no_room)
+        patch.setattr(sweeps.lanes.trial_run, "write_end", full_disk)
         first = plain_lane.run(BAD)
     assert first.end == ("interrupted", "OSError: [Errno 28] No space left on device")
     assert plain_lane.end(BAD) is None
@@ -289,41 +284,30 @@ def test_states_stay_where_the_end_cannot_be_recorded(plain_lane: PlainLane, mon
     assert saved_states(plain_lane.states(BAD)) == []
 
 
-@pytest.mark.parametrize(("lost", "how"), [("trials/bad", "failed"), ("", "interrupted")])
+@pytest.mark.parametrize(
+    ("lost", "place", "call", "how"),
+    [
+        ("trials/bad", PlainReporter, "on_epoch", "failed"),
+        ("trials/bad", mtlib.checkpoints.state, "save_file", "failed"),
+        ("", PlainReporter, "on_epoch", "interrupted"),
+    ],
+)
 def test_trial_whose_folder_is_renamed_fails_alone_and_nothing_makes_the_folder_again(
-    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch, lost: str, how: str
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch, lost: str, place: Any, call: str, how: str
 ) -> None:
     """Where the sweep's folder is renamed all trials are interrupted, and the driver says why."""
     (plain_lane.folder / SWEEP_FILE).touch()
-    folder = plain_lane.folder / lost.replace("bad", BAD)
+    folder, real = plain_lane.folder / lost.replace("bad", BAD), getattr(place, call)
 
-    def rename(*_arguments: Any) -> bool:
+    def rename_first(*arguments: Any) -> Any:
         folder.rename(plain_lane.folder.parent / "renamed")
         monkeypatch.undo()
-        return True
+        return real(*arguments)  # into a folder that is gone
 
-    monkeypatch.setattr(PlainReporter, "on_epoch", rename)
+    monkeypatch.setattr(place, call, rename_first)
     ended = plain_lane.run(BAD).end
     assert ended is not None
     assert (ended[0], "its folder" in str(ended[1])) == (how, how == "failed")
-    assert not folder.exists()
-
-
-def test_trial_whose_folder_is_renamed_while_a_state_is_written_fails_alone(
-    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (plain_lane.folder / SWEEP_FILE).touch()
-    folder = plain_lane.folder / "trials" / BAD
-
-    def rename_first(tensors: Any, path: Path) -> None:
-        folder.rename(plain_lane.folder.parent / "renamed")
-        monkeypatch.undo()
-        save_file(tensors, path)  # into a folder that is gone
-
-    monkeypatch.setattr(mtlib.checkpoints.state, "save_file", rename_first)
-    ended = plain_lane.run(BAD).end
-    assert ended is not None
-    assert (ended[0], "its folder" in str(ended[1])) == ("failed", True)
     assert not folder.exists()
 
 
@@ -334,10 +318,8 @@ def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
 
 
 def test_trial_that_cannot_be_loaded_fails_on_record(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: Any) -> None:
-        raise ValueError("sst.csv must exist\nmore")
-
-    monkeypatch.setattr(sweeps.lanes.worker, "load_trial", fail)
+    error = ValueError("sst.csv must exist\nmore")
+    monkeypatch.setattr(sweeps.lanes.worker, "load_trial", Mock(side_effect=error))
     assert plain_lane.run(BAD).end == ("failed", "sst.csv must exist")
     end, start = plain_lane.end(BAD), read_start(open_folder(plain_lane.folder), BAD)
     assert end is not None
@@ -348,10 +330,7 @@ def test_trial_that_cannot_be_loaded_fails_on_record(plain_lane: PlainLane, monk
 def test_error_of_a_single_worker_fails_the_trial_and_one_of_several_is_raised(
     plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_arguments: Any) -> None:
-        raise KeyError("lost")
-
-    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", fail)
+    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", Mock(side_effect=KeyError("lost")))
     with pytest.raises(KeyError, match="lost"):
         plain_lane.run(KILLED)
     assert (plain_lane.reporters[-1].errors, plain_lane.reporters[-1].end) == (["KeyError: 'lost', by trial"], None)

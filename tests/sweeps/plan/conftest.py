@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from search_spaces.space import load_space
+from mtlib.config.trial import TrialConfig
+from search_spaces.space import SearchSpace, load_space
 from sweeps.options import SweepOptions
 from sweeps.plan.inputs import SweepInputs
+from tests.prepared import inputs_of
 
 Build = Callable[..., SweepOptions]
 
@@ -27,16 +29,18 @@ def options(tmp_path: Path) -> Build:
 @pytest.fixture
 def inputs() -> SweepInputs:
     """Inputs as if they had been read; there are no files."""
-    return SweepInputs(
-        space=load_space("smart_lambda"),
-        data_folder=Path("/data"),
-        num_rows={("sst", "train"): 3, ("sst", "dev"): 2},
-        fingerprint="abc",
+    return inputs_of(
+        load_space("smart_lambda"),
+        {("sst", "train"): 3, ("sst", "dev"): 2},
         fingerprints={"sst-train": "ab", "sst-dev": "c"},
         skipped=("sst.csv:2: x is blank",),
         left_out=("sst.csv: 7 rows have x 9, which labels does not name",),
-        notes=(),
     )
+
+
+def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
+    """A space of one configuration, of which more may be given."""
+    return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
 
 
 def write_tones(folder: Path, *further: str) -> None:

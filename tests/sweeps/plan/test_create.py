@@ -5,7 +5,7 @@ import errno
 import json
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
+from unittest.mock import ANY, Mock
 
 import pytest
 
@@ -83,11 +83,9 @@ def test_cut_and_dropped_rows_are_recorded_so_that_they_can_be_read_back(options
 def test_a_disk_that_is_full_leaves_the_name_free(
     options: Build, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fill(*_arguments: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as full:
-        full.setattr("sweeps.plan.create.write_sweep", fill)
+    full_disk = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    with monkeypatch.context() as patch:
+        patch.setattr("sweeps.plan.create.write_sweep", full_disk)
         with pytest.raises(ValueError, match="No space left on device"):
             create_sweep(prepared_with(options(), inputs), "")
     create_sweep(prepared_with(options(), inputs), "")

@@ -30,10 +30,11 @@ from sweeps.plan.disk import (
     record_bytes,
     state_bytes,
 )
-from sweeps.plan.inputs import SweepInputs, first_tables, read_points
+from sweeps.plan.inputs import SweepInputs, read_inputs
 from sweeps.plan.report import stored_ends
 from sweeps.reuse.weight_pruning import prune_weights
 from tests.combinations import METHODS
+from tests.prepared import inputs_of
 from tests.sweeps.lanes.plain_sweep import train_sweep
 
 ROWS = {"sst": 100, "qqp": 1000, "sts": 50}
@@ -57,14 +58,7 @@ def inputs() -> SweepInputs:
         for task, count in ROWS.items()
         for split in ("train", "dev")
     }
-    return SweepInputs(
-        space=load_space("smart_lambda"),
-        data_folder=Path("/data"),
-        num_rows=rows,
-        fingerprint="0",
-        skipped=(),
-        notes=(),
-    )
+    return inputs_of(load_space("smart_lambda"), rows)
 
 
 @pytest.mark.parametrize(
@@ -126,15 +120,7 @@ def prepare(tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_c
         base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), **short, **changes})
         space = SearchSpace(name="tiny", question="?", base=base, grid={"tasks.sst.batch_size": (8, 15, 30)})
         options = SweepOptions(space="tiny", name="tiny", storage=str(tmp_path), data=tiny_folder, **settings)
-        tables, _ = first_tables(read_points(space, tiny_folder))
-        inputs = SweepInputs(
-            space=space,
-            data_folder=tiny_folder,
-            num_rows={key: len(table.ids) for key, table in tables.items()},
-            fingerprint="0",
-            skipped=(),
-            notes=(),
-        )
+        inputs = read_inputs(space, tiny_folder)
         return options, inputs, SweepPlan(options=options, space=space, data_folder=tiny_folder)
 
     return make

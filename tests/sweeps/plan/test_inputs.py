@@ -13,16 +13,13 @@ from mtlib.data.row_sources import HELD, RowSource, read_all_rows
 from mtlib.data.tables import Table, content_fingerprint
 from results.records.examples import held_out_rows
 from search_spaces.domain import Choice
-from search_spaces.space import SearchSpace, grid_configs, load_space
+from search_spaces.space import grid_configs, load_space
 from sweeps.plan.inputs import read_inputs, read_points
 from tests.one_line_error import one_line_error
+from tests.sweeps.plan.conftest import space_with
 from tests.task_tables import read_folder
 
 OF_SST = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
-
-
-def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
-    return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
 
 
 def test_rows_are_those_of_the_files(tiny_folder: Path) -> None:

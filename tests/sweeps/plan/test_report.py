@@ -32,25 +32,15 @@ from sweeps.plan.report import (
     steps_of_each,
     stored_ends,
 )
+from tests.prepared import inputs_of, with_space
 from tests.sweeps.plan.conftest import Build
 
 
 @pytest.fixture
 def inputs() -> SweepInputs:
     train = {"sst": 100, "qqp": 1000, "sts": 50}
-    inputs = SweepInputs(
-        space=load_space("smart_lambda"),
-        data_folder=Path("/data"),
-        num_rows={**{(task, "train"): rows for task, rows in train.items()}, **{(task, "dev"): 10 for task in train}},
-        fingerprint="0",
-        skipped=(),
-        notes=("A note.",),
-    )
-    return with_precision(inputs, "fp32", None)
-
-
-def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
-    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, **changes))
+    rows = {**{(task, "train"): count for task, count in train.items()}, **{(task, "dev"): 10 for task in train}}
+    return with_precision(inputs_of(load_space("smart_lambda"), rows, notes=("A note.",)), "fp32", None)
 
 
 def test_every_configuration_of_a_grid_has_a_line_with_its_steps(options: Build, inputs: SweepInputs) -> None:

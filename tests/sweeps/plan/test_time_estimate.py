@@ -22,7 +22,7 @@ from sweeps.plan.time_estimate import (
     estimate_seconds,
     step_timer,
 )
-from tests.prepared import prepare_rows
+from tests.prepared import inputs_of, prepare_rows
 from tests.sweeps.plan.conftest import Build
 
 ROWS = {("sst", "train"): 320, ("sst", "dev"): 100}
@@ -41,14 +41,7 @@ def single_task(**stage: Any) -> SweepInputs:
     }
     base = dataclasses.replace(space.base, stages=space.base.stages[:1]).override({**changes, **own})
     grid: Grid = {"optimizer.learning_rate": (1e-5, 2e-5, 3e-5)}
-    return SweepInputs(
-        space=dataclasses.replace(space, base=base, grid=grid, published=()),
-        data_folder=Path("/data"),
-        num_rows=ROWS,
-        fingerprint="",
-        skipped=(),
-        notes=(),
-    )
+    return inputs_of(dataclasses.replace(space, base=base, grid=grid, published=()), ROWS)
 
 
 @pytest.mark.parametrize(("replicates", "concurrent"), [(1, 1), (2, 1), (1, 2)])

@@ -17,7 +17,7 @@ from sweeps.plan.inputs import SweepInputs
 from sweeps.plan.tokenizers import NUM_COMPARED, fit_tokenizers, sample_texts
 from tests.mtlib.conftest import build_table
 from tests.own_tokenizers import FAMILIES, TEXTS, write_own_encoder
-from tests.prepared import prepared_with
+from tests.prepared import prepared_with, with_base
 from tests.sweeps.plan.conftest import Build
 
 
@@ -106,8 +106,7 @@ def test_rows_that_are_too_long_are_shown_and_recorded_of_a_new_sweep(
     options: Build, inputs: SweepInputs, tiny_encoder_folder: Path
 ) -> None:
     name = str(tiny_encoder_folder)
-    base = inputs.space.base.override({"encoder.name": name, "encoder.max_length": 8})
-    short = dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
+    short = with_base(inputs, encoder__name=name, encoder__max_length=8)
     encoders = {name: load_encoder(name)}
     data = with_table(short, table_of(("a film " * 20, "a film", "a cat", "a dog")))
     found, _, lines = fit_tokenizers(options(), data, encoders)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -274,13 +275,11 @@ def test_stage_larger_than_the_limit_is_not_stored_and_evicts_nothing(any_store:
 
 
 def test_full_disk_is_one_line_and_leaves_the_other_stages(store: StageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    full_disk = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     keep(store, ONE)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "link", refuse)
-        patch.setattr(shutil, "copyfile", refuse)
+        patch.setattr(os, "link", full_disk)
+        patch.setattr(shutil, "copyfile", full_disk)
         said = keep(store, TWO)
     assert said is not None
     assert "No space left on device" in said

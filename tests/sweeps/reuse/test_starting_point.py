@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -241,9 +242,6 @@ def test_truncated_trial_keeps_the_weights_of_its_remaining_epochs(trained: Tria
     assert saved_states(folder.states) == []
 
 
-# Whole trials.
-
-
 # Kills and full disks.
 
 
@@ -262,7 +260,7 @@ def kill_at_call(monkeypatch: pytest.MonkeyPatch, name: str, killed: int) -> Non
 def test_kill_while_reusing_a_stage_loses_nothing(
     trained: TrialStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: Uninterrupted
 ) -> None:
-    """Kills at the first renaming, then at the second, until all have been killed."""
+    """Kills at the first renaming, then at the second, until all have been killed; the last one records the start."""
     for number in itertools.count():
         storage = replace(trained, path=tmp_path / f"killed at call {number}")
         shutil.copytree(trained.path, storage.path)
@@ -284,18 +282,6 @@ def test_kill_while_reusing_a_stage_loses_nothing(
     assert number > 2
 
 
-def test_kill_before_the_starting_point_is_on_record_keeps_what_is_reused(
-    trained: TrialStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0003-r0")
-    with monkeypatch.context() as patch:
-        patch.setattr("tests.sweeps.reuse.finished_trials.write_start", lambda *_arguments: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            begin(trial, folder)
-    assert begin(trial, folder).epochs == 1
-    assert reused_work(folder) == (4, 1.5, None)
-
-
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_what_a_full_disk_prevented_is_reused_once_there_is_room(
     trained: TrialStorage, is_whole: bool, monkeypatch: pytest.MonkeyPatch
@@ -306,13 +292,10 @@ def test_what_a_full_disk_prevented_is_reused_once_there_is_room(
     before = saved_states(folder.states)
     if is_whole:
         finish(trained)
-
-    def fail(*_arguments: Any, **_named: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    full_disk = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with monkeypatch.context() as patch:
-        patch.setattr(os, "link", fail)
-        patch.setattr(shutil, "copyfile", fail)
+        patch.setattr(os, "link", full_disk)
+        patch.setattr(shutil, "copyfile", full_disk)
         with pytest.raises(OSError, match="No space left on device"):
             begin(trial, folder)
     assert saved_states(folder.states) == before != []

@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -126,13 +127,9 @@ def test_kill_between_list_and_weights_is_repaired_by_the_next_pruning(
 ) -> None:
     trial, better = record(0, {"overall": 0.1, "qqp": 0.9}), record(1, {"overall": 0.9})
     write_weights(folder, trial)
-
-    def fail(*_arguments: object) -> None:
-        raise PermissionError
-
     pruned: KeptWeights = {}
     with monkeypatch.context() as patch:
-        patch.setattr("sweeps.reuse.weight_pruning.delete_weights", fail)
+        patch.setattr("sweeps.reuse.weight_pruning.delete_weights", Mock(side_effect=PermissionError))
         with pytest.raises(PermissionError):
             prune_weights(folder, [trial, better], 1, pruned)
     assert remaining_weights(folder, trial) == ({"qqp": 1}, [1, 2])

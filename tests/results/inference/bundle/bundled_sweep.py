@@ -3,15 +3,10 @@
 from pathlib import Path
 
 from results.inference.bundle.write import write_bundle
-from results.inference.models import ModelSource
 from results.records.selection import Selection
+from tests.results.inference.trained_sweep import source_of
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs", "old old car", "bright road sings not"]
-
-
-def source_of(folder: Path) -> ModelSource:
-    """Source of a sweep's models."""
-    return ModelSource(places={str(folder): folder}, device="cpu")
 
 
 def make_bundle(selection: Selection, folder: Path, place: Path) -> list[str]:

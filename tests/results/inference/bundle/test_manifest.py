@@ -28,8 +28,8 @@ from results.inference.predictor import load_predictor, predict_texts
 from results.records.files import write_json
 from results.records.selection import BundledMember, Selection
 from tests.one_line_error import one_line_error
-from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
-from tests.results.inference.trained_sweep import select_pairs
+from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle
+from tests.results.inference.trained_sweep import select_pairs, source_of
 
 PAIR = (BundledMember(model="models/1", weight=0.1), BundledMember(model="models/1", weight=0.9))
 BUNDLE = Bundle(

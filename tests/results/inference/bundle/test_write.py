@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,11 +24,10 @@ from results.inference.models import LoadedModel, load_models
 from results.predict import main
 from results.records.selection import Selection, read_selection
 from tests.one_line_error import one_line_error
-from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle, source_of
+from tests.results.inference.bundle.bundled_sweep import TEXTS, make_bundle
 from tests.results.inference.test_models import rewrite_encoder
-from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, select_pairs
-
-ROOT = Path(__file__).resolve().parents[4]
+from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, select_pairs, source_of
+from tests.scripts import ROOT
 
 
 @pytest.fixture
@@ -137,10 +137,7 @@ def test_bundle_of_some_tasks(sweep: Path, tmp_path: Path, capsys: pytest.Captur
 def test_mistakes_are_reported_before_anything_is_written(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> str:
-        raise AssertionError("loaded")
-
-    monkeypatch.setattr(bundle, "load_models", fail)
+    monkeypatch.setattr(bundle, "load_models", Mock(side_effect=AssertionError("loaded")))
     selection, place = read_selection(sweep), tmp_path / "bundle"
     assert "--bundle must not overwrite what is read, " in bundle_error(selection, sweep, tmp_path)
     assert "no sweep at /no" in bundle_error(selection, sweep, place, places={str(sweep): Path("/no")})
@@ -175,11 +172,7 @@ def test_failure_leaves_nothing(why: str, sweep: Path, tmp_path: Path, monkeypat
         assert "must be a place that can be written, got " in line
         assert "File too large" in line
     else:
-
-        def interrupt(*_: object) -> str:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(bundle, "bundle_card", interrupt)
+        monkeypatch.setattr(bundle, "bundle_card", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             make_bundle(selection, sweep, place)
     assert not list(place.parent.iterdir())

@@ -14,10 +14,10 @@ from results.inference.distillation.outcome import (
     measure_cost,
     score_contender,
 )
-from results.inference.models import ModelSource, load_models
+from results.inference.models import load_models
 from results.records.trials import OVERALL
 from results.selection.hold_out_score import read_held_out_tables, score_held_out
-from tests.results.inference.trained_sweep import hold_out_rows, select_pairs
+from tests.results.inference.trained_sweep import hold_out_rows, select_pairs, source_of
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def folder(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
 
 
 def test_ensembles_score_on_held_out_rows_as_their_selection_does(folder: Path, tiny_folder: Path) -> None:
-    selection, source = select_pairs(folder), ModelSource(places={str(folder): folder}, device="cpu")
+    selection, source = select_pairs(folder), source_of(folder)
     contender = Deployable(title="ensembles", replicates=(ensemble_members(selection),) * 2)
     tables = read_held_out_tables(selection, source, tiny_folder)
     found = score_contender(contender, TASKS, tables, source)
@@ -40,7 +40,7 @@ def test_ensembles_score_on_held_out_rows_as_their_selection_does(folder: Path, 
 
 
 def test_a_model_of_several_ensembles_counts_once(folder: Path, tiny_folder: Path) -> None:
-    selection, source = select_pairs(folder), ModelSource(places={str(folder): folder}, device="cpu")
+    selection, source = select_pairs(folder), source_of(folder)
     contender = Deployable(title="ensembles", replicates=(ensemble_members(selection),))
     tables = {name: read_dev_table(str(folder), name, tiny_folder) for name in TASKS}
     cost = measure_cost(contender, TASKS, tables, source)

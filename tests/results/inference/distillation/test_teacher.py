@@ -14,17 +14,16 @@ from results.inference.distillation import teacher
 from results.inference.distillation.students import student_space
 from results.inference.distillation.taught_rows import Lesson, TaughtRole, TaughtRows, train_rows
 from results.inference.distillation.teacher import FurtherText, Taught, read_task_texts, teach
-from results.inference.models import ModelSource
 from results.predict import main as predict
 from results.records.selection import Selection, read_selection
 from results.records.tables import read_trials
 from tests.one_line_error import one_line_error
-from tests.results.inference.trained_sweep import select_pairs
+from tests.results.inference.trained_sweep import select_pairs, source_of
 
 
 def taught_by(folder: Path, data: Path, home: Path, task: str, *further: FurtherText) -> list[Taught]:
     """What the ensemble of a trained sweep teaches; notes are dropped."""
-    source, selection = ModelSource(places={str(folder): folder}, device="cpu"), read_selection(folder)
+    source, selection = source_of(folder), read_selection(folder)
     train, new = read_task_texts(selection, task, source, data, further, lambda _line: None)
     parts: list[tuple[TaughtRole, TaughtRows]] = [("train", train_rows(train)), ("augment", new)]
     return [

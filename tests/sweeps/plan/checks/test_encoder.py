@@ -16,6 +16,7 @@ from sweeps.options import SweepOptions
 from sweeps.plan.checks.encoder import check_encoders_fit, check_points, describe_families
 from sweeps.plan.inputs import SweepInputs
 from tests.architectures import ENCODERS, untrained
+from tests.prepared import with_base
 
 OPTIONS = SweepOptions(space="smart_lambda", name="first", storage="/storage")
 
@@ -24,11 +25,6 @@ def load_checked(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncode
     pretrained = load_encoder(inputs.space.base.encoder.name)
     check_encoders_fit(options, inputs, {inputs.space.base.encoder.name: pretrained})
     return pretrained
-
-
-def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
-    base = inputs.space.base.override(changes)
-    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
 
 
 def test_settings_of_one_encoder_among_several_are_refused_by_its_name(

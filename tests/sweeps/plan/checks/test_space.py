@@ -17,11 +17,7 @@ from sweeps.plan.checks.space import (
     sets_searched,
 )
 from tests.one_line_error import one_line_error
-from tests.sweeps.plan.conftest import Build
-
-
-def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
-    return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
+from tests.sweeps.plan.conftest import Build, space_with
 
 
 @pytest.mark.parametrize(
