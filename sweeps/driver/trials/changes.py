@@ -195,14 +195,9 @@ def record_epoch(table: TrialTable, row: TrialRow, report: Mapping[str, Any]) ->
             peak_memory_bytes=report.get("peak_memory_bytes", record.peak_memory_bytes),
             checkpoint=f"trials/{record.trial_id}/checkpoint",
         )
-    if epoch in row.reported:
-        return
-    row.reported.add(epoch)
-    if report["scored_epoch"] > 0:
+    if report["scored_epoch"] > len(row.reports):
         best = max(report["score"], row.reports[-1].best if row.reports else float("-inf"))
-        row.reports.append(
-            ScoredEpoch(epoch=epoch, scored_epoch=report["scored_epoch"], best=best, is_last=report["is_last"])
-        )
+        row.reports.append(ScoredEpoch(epoch=epoch, best=best, is_last=report["is_last"]))
 
 
 def on_progress(table: TrialTable, message: Message) -> Iterator[Event]:

@@ -64,8 +64,6 @@ class ScoredEpoch:
 
     epoch: int
     """Over all stages, from 1."""
-    scored_epoch: int
-    """The number of epochs with an overall score up to it."""
     best: float
     """Highest score so far by what the search maximises."""
     is_last: bool = False
@@ -83,9 +81,7 @@ class TrialRow:
     has_process: bool = False
     """Whether it has, or had, a process in Tune."""
     reports: list[ScoredEpoch] = field(default_factory=list)
-    """Scored epochs for Tune, those from before that its lane has read again among them."""
-    reported: set[int] = field(default_factory=set)
-    """All epochs that were reported."""
+    """Scored epochs for Tune, from the first one on, those from before that its lane has read again among them."""
     verdicts: dict[int, bool] = field(default_factory=dict)
     """By reported epoch whether the trial stops; missing until the scheduler has decided."""
     num_recorded: int = 0
