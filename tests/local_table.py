@@ -76,8 +76,8 @@ class LocalTable:
         return self.hear_question(Message(kind=kind, trial_id=trial_id, lane=lane, attempt=attempt, facts=facts))
 
     def suggest(self, name: str) -> None:
-        """Tune gets a trial, whose id it shares."""
-        self.tell("suggested", trial=NamedTrial(trial_id=name), tune_id=name)
+        """Tune gets a trial."""
+        self.tell("suggested", trial=NamedTrial(trial_id=name))
 
     def open(self, lane: str, node: str = "n", gpus: Any = ()) -> bool:
         """A lane has workers on a node."""

@@ -60,6 +60,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Trials that were considered, with the keys of their stages: both take time to make."""
         self._open: dict[int, optuna.Trial] = {}
         """Configurations that have begun and not ended in the study, by number."""
+        self._in_tune: dict[str, TrialRow] = {}
+        """By Tune's id: from their suggestion until Optuna has been told of their end."""
         for one in self._known().values():
             if one.records and not self._common_left(one):
                 self._add_ended(one)
@@ -68,9 +70,9 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Returns the next trial for Tune; None if it must wait, FINISHED if there is no more."""
         if self._table.takes_no_trials:
             return str(Searcher.FINISHED)
-        if len(self._table.in_tune) >= self.max_live:
+        if len(self._in_tune) >= self.max_live:
             return None
-        must_wait = bool(self._table.in_tune) or self._awaits_decision()  # first: what is decided now is seen below
+        must_wait = bool(self._in_tune) or self._awaits_decision()  # first: what is decided now is seen below
         trial = self._next_trial()
         if trial is None:
             return None if must_wait else str(Searcher.FINISHED)
@@ -78,18 +80,19 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             one = self._known()[trial.number]
             space, search = self._plan.space, self._plan.options.search
             self._begin(one, ask_known(self._study, space, search, one.number, one.params))
-        self._tell_table(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
-        return {"sweep": self._plan.options.name, "trial": self._table.rows[trial.trial_id].description}
+        self._tell_table(Message(kind="suggested", facts={"trial": trial}))
+        row = self._in_tune[trial_id] = self._table.rows[trial.trial_id]
+        return {"sweep": self._plan.options.name, "trial": row.description}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Reports the best score so far to Optuna, for the first training of a configuration."""
-        row = self._table.in_tune.get(trial_id)
+        row = self._in_tune.get(trial_id)
         if row is not None and result["epoch"]:
             self._report(row, result["epoch"], result["best"])
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tells Optuna how a configuration ended, once all its trials have; an interrupted trial has not ended."""
-        row = self._table.in_tune[trial_id]
+        row = self._in_tune[trial_id]
         if not error and result is not None and row.record.status not in UNFINISHED:
             one = self._known()[row.record.number]
             if row.record.status != "failed":
@@ -97,7 +100,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             if one.number in self._open and not self._common_left(one):
                 state, value = self._end_of(one)
                 self._study.tell(self._open.pop(one.number), value, state)
-        self._tell_table(Message(kind="recorded", facts={"tune_id": trial_id}))
+        del self._in_tune[trial_id]
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's pickle of its own settings, which is never read."""
@@ -119,7 +122,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         Replicates of complete configurations come first. In a race one round follows another, and in a round those
         come first that are likely to stay: the next round begins before it is decided who leaves.
         """
-        race, running = self._table.race, {pair_of(row) for row in self._table.in_tune.values()}
+        race, running = self._table.race, {pair_of(row) for row in self._in_tune.values()}
         while True:
             known = self._known()
             left = [pair for pair in left_to_run(self._plan, known, race) if pair not in running]
@@ -153,7 +156,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Returns the one of some trials that starts now; None if each needs a stage in training."""
         ahead = [row for row in self._table.rows.values() if row.past_epochs or row.num_stages]
         done = {key for row in ahead for key in done_ends(self._make(known, pair_of(row))[1], row)}
-        running = [self._make(known, pair_of(row))[1] for row in self._table.in_tune.values()]
+        running = [self._make(known, pair_of(row))[1] for row in self._in_tune.values()]
         made = [self._make(known, pair) for pair in waiting]
         index = choose_startable([keys for _, keys in made], running, done)
         return None if index is None else made[index][0]
@@ -162,7 +165,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Replicates that have not begun of configurations whose first trial is running, if none is ever pruned."""
         if self._plan.options.scheduler != "none":
             return []
-        firsts = [row.record.number for row in self._table.in_tune.values() if row.record.replicate == 0]
+        firsts = [row.record.number for row in self._in_tune.values() if row.record.replicate == 0]
         pairs = [(number, again) for number in firsts for again in range(1, self._plan.options.common_replicates)]
         early = [(number, again) for number, again in pairs if again not in known[number].records]
         return early if self._plan.options.until_decided is None else sorted(early, key=self._raced_late(known))

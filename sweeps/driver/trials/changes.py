@@ -278,7 +278,6 @@ def event_of(row: TrialRow, message: Message) -> Event:
 def on_suggested(table: TrialTable, message: Message) -> Iterator[Event]:
     """A trial is to be trained."""
     row = table.add(message.facts["trial"])
-    table.in_tune[message.facts["tune_id"]] = row
     if table.takes_no_trials:
         yield end(row, "interrupted", None)
     else:
@@ -298,12 +297,6 @@ def on_verdict(table: TrialTable, message: Message) -> Iterator[Event]:
     row, epoch, stop = table.rows[str(message.trial_id)], message.facts["epoch"], message.facts["stop"]
     if row.verdicts.setdefault(epoch, stop) and row.end is None:
         row.record = replace(row.record, status="pruned")
-    yield from ()
-
-
-def on_recorded(table: TrialTable, message: Message) -> Iterator[Event]:
-    """Optuna has been told of a trial's end."""
-    table.in_tune.pop(message.facts["tune_id"])
     yield from ()
 
 

@@ -159,8 +159,6 @@ class TrialTable:
     """By trial id, those of a grid or on record first, then in order of suggestion."""
     race: RaceRecord | None = None
     """What a race has decided so far."""
-    in_tune: dict[str, TrialRow] = field(default_factory=dict)
-    """By Tune's id: from their suggestion until Optuna has been told of their end."""
     queue: deque[TrialRow] = field(default_factory=deque)
     """Trials that wait for a lane, the next one first."""
     lanes: dict[str, LaneRow] = field(default_factory=dict)

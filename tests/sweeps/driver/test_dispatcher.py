@@ -34,7 +34,7 @@ def test_messages_reach_the_table_and_answers_come_back(table: TrialTable, chann
     asked = channel.ask.remote(Message(kind="wants_trial", lane="a", facts={"host": "here"}))
     (event,) = dispatcher.take_events(60.0)
     assert (event.kind, event.lane) == ("lane_open", "a")
-    dispatcher.tell(Message(kind="suggested", facts={"trial": NamedTrial(trial_id="t"), "tune_id": "1"}))
+    dispatcher.tell(Message(kind="suggested", facts={"trial": NamedTrial(trial_id="t")}))
     answer = ray.get(asked, timeout=60)
     assert isinstance(answer, Assignment)
     assert answer.trial_id == "t"

@@ -97,7 +97,7 @@ class OpenLane:
     def run(self, trial_id: str, config: TrialConfig) -> Event:
         """Submits a trial and answers its reports; returns its end."""
         trial = Trial(number=int(trial_id[:4]), replicate=0, params={}, config=config)
-        self.dispatcher.tell(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
+        self.dispatcher.tell(Message(kind="suggested", facts={"trial": trial}))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             for event in self.dispatcher.take_events(1.0):

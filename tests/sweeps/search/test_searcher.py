@@ -46,6 +46,8 @@ class Run:
         self.searcher = SweepSearcher(self.table, study, self.tell, max_live, lambda _records: self.is_decision_due)
         self.count = 0
         """Number of requested suggestions, which is Tune's id of the newest trial."""
+        self.suggested: dict[int, Any] = {}
+        """What was suggested, by Tune's id."""
 
     def tell(self, message: Message) -> None:
         if message.kind == "suggested":
@@ -63,18 +65,18 @@ class Run:
         """The next suggestion's trial id, None or FINISHED; Tune's own id is a number."""
         self.count += 1
         found = self.searcher.suggest(str(self.count))
-        return found["trial"]["trial_id"] if isinstance(found, dict) else found
+        self.suggested[self.count] = found["trial"]["trial_id"] if isinstance(found, dict) else found
+        return self.suggested[self.count]
 
     def report(self, epoch: int, best: float, tune_id: int | None = None) -> None:
         self.searcher.on_trial_result(str(tune_id or self.count), result_of(epoch, best))
 
     def end(self, epoch: int, best: float, status: str = "complete", tune_id: int | None = None) -> None:
         """Ends a trial, of which the table knows first; one that the scheduler stops has no status for Tune."""
-        name = str(tune_id or self.count)
-        row = self.table.in_tune[name]
+        row = self.table.rows[self.suggested[tune_id or self.count]]
         bests = {self.plan.space.metric: best} if status != "interrupted" else {}
         row.record = replace(row.record, status=status or "pruned", best=bests)
-        self.searcher.on_trial_complete(name, result_of(epoch, best, status))
+        self.searcher.on_trial_complete(str(tune_id or self.count), result_of(epoch, best, status))
 
     def fail(self, tune_id: int | None = None) -> None:
         self.end(0, float("-inf"), "failed", tune_id)
