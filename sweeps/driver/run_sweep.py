@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -113,9 +113,10 @@ class SweepRun:
         """Optuna's, on the driver's disk."""
         return journal_path(self.plan.options.folder, self.scratch)
 
-    def note(self, text: str) -> None:
-        """Prints a line."""
-        self.on_event(note(text), self.table)
+    def note(self, *lines: str) -> None:
+        """Prints lines."""
+        for line in lines:
+            self.on_event(note(line), self.table)
 
 
 @dataclass(kw_only=True)
@@ -278,7 +279,7 @@ def run_on_ray(run: SweepRun) -> str | None:
         try:
             error = handle_until_end(sweep)
             if error is None and sweep.race is not None:
-                show_all(sweep.run, sweep.race.finish())
+                sweep.run.note(*sweep.race.finish())
             if error is None and not run.table.num_left:
                 with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
                     save_tables(plan, run.table.records)
@@ -326,7 +327,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     lanes = Lanes(
         table=table, tell=tell, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch
     )
-    show_all(run, scale(lanes, table.num_left))
+    run.note(*scale(lanes, table.num_left))
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
@@ -374,16 +375,17 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
         sweep.services.check()
         if not sweep.run.interrupts.count:  # a signal may have gone to Ray's processes too
             if sweep.services.are_well:
-                show_all(sweep.run, remove_ended(sweep.lanes))
+                sweep.run.note(*remove_ended(sweep.lanes))
                 error = why_none_opens(sweep.lanes)
             error = error or sweep.services.why_lost
         error = sweep.run.ownership.why_lost or error or sweep.failure
         if error is None:
             keep_house(sweep)
-            show_all(sweep.run, sweep.silent_workers.watch() if sweep.services.are_well else ())
+            if sweep.services.are_well:
+                sweep.run.note(*sweep.silent_workers.watch())
         if error is None and not is_winding_down and sweep.services.are_well:
             if sweep.race is not None:
-                show_all(sweep.run, sweep.race.update(sweep.run.table.records.values()))
+                sweep.run.note(*sweep.race.update(sweep.run.table.records.values()))
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
         if sweep.run.interrupts.is_stop_requested or error:
@@ -415,17 +417,11 @@ def wind_down_at_limit(sweep: RunningSweep) -> bool:
 
 def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
-    show_all(sweep.run, scale(sweep.lanes, sweep.run.table.num_left))
+    sweep.run.note(*scale(sweep.lanes, sweep.run.table.num_left))
     sweep.searcher.max_live = sweep.lanes.num_live
     minutes = sweep.run.plan.options.node_wait_minutes
     if sweep.lanes.seconds_without_node > 60 * minutes:
         sweep.run.interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
-
-
-def show_all(run: SweepRun, lines: Iterable[str]) -> None:
-    """Shows lines to the user."""
-    for line in lines:
-        run.note(line)
 
 
 def keep_house(sweep: RunningSweep) -> None:
