@@ -35,7 +35,7 @@ from sweeps.cluster.placement import on_node
 from sweeps.cluster.ray_services import RayServices, find_services
 from sweeps.driver.dispatcher import Dispatcher
 from sweeps.driver.history import KnownTrials
-from sweeps.driver.limits import Limits
+from sweeps.driver.limits import reached_limit
 from sweeps.driver.race_watch import RaceWatch
 from sweeps.driver.ray_metrics import SweepMetrics
 from sweeps.driver.trials.changes import note
@@ -104,9 +104,10 @@ class SweepRun:
     on_trained: Callable[[], None]
     ownership: Ownership
     interrupts: Interrupts
-    limits: Limits
     scratch: Path
     """Folder on the driver's disk for files of Ray and Optuna."""
+    began: float = field(default_factory=time.monotonic)
+    """On the monotonic clock."""
 
     @property
     def journal(self) -> Path:
@@ -171,7 +172,6 @@ def run_plan(
         KeyboardInterrupt: interrupted twice.
     """
     known = known or KnownTrials(records=(), reports={}, notes=())
-    limits = Limits(max_hours=plan.options.max_hours, max_steps=plan.options.max_steps)
     table = open_table(plan, known.records, known.reports)
     ownership.find_progress = lambda: table.progress
     scratch = TemporaryDirectory(prefix="sweep-", ignore_cleanup_errors=True)
@@ -184,7 +184,6 @@ def run_plan(
             on_trained=on_trained,
             ownership=ownership,
             interrupts=interrupts,
-            limits=limits,
             scratch=Path(scratch.name),
         )
         try:
@@ -201,7 +200,7 @@ def run_plan(
     error = ownership.why_lost or error
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
-    limit = limits.reached(table) if table.num_left and not is_interrupted and error is None else None
+    limit = reached_limit(table, run.began) if table.num_left and not is_interrupted and error is None else None
     if limit is not None:
         with contextlib.suppress(OSError, ValueError):  # the end of the command's output says it too
             write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
@@ -407,7 +406,7 @@ def seconds_to_save(sweep: RunningSweep) -> float:
 
 def wind_down_at_limit(sweep: RunningSweep) -> bool:
     """Starts no further trial, and ends the running ones after their next epoch, if a limit is reached."""
-    reached = sweep.run.limits.reached(sweep.run.table)
+    reached = reached_limit(sweep.run.table, sweep.run.began)
     if reached is None:
         return False
     sweep.run.note(f"{reached} is reached: running trials end after their next epoch")

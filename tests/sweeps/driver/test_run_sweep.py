@@ -36,7 +36,6 @@ from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sw
 from search_spaces.space import SearchSpace
 from sweeps.cluster.background_run import is_inside_ray
 from sweeps.driver.history import read_known
-from sweeps.driver.limits import Limits
 from sweeps.driver.run_sweep import (
     RunningSweep,
     SweepOutcome,
@@ -238,7 +237,7 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
     parts = ("dispatcher", "services", "silent_workers", "searcher", "stopper", "tune_run", "metrics")
     nothing: dict[str, Any] = {name: Mock() for name in parts}
-    given: Any = SimpleNamespace(plan=plan, table=local.table, on_event=lambda _event, _table: None, limits=Limits())
+    given: Any = SimpleNamespace(plan=plan, table=local.table, on_event=lambda _event, _table: None)
     lanes: Any = SimpleNamespace(ever_open=set(), closed=set(), failures=[])
     sweep = RunningSweep(run=given, lanes=lanes, **nothing)
     begin(local)
@@ -256,7 +255,7 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
 def idle_sweep(plan: SweepPlan, **parts: Any) -> RunningSweep:
     """A sweep without Ray, whose notes are appended to `parts["notes"]`."""
     notes = parts.pop("notes", [])
-    parts_of_run = ("inputs", "on_trained", "ownership", "interrupts", "limits")
+    parts_of_run = ("inputs", "on_trained", "ownership", "interrupts")
     run = SweepRun(
         plan=plan,
         table=open_table(plan),
