@@ -34,13 +34,12 @@ from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement import on_node
 from sweeps.cluster.ray_services import RayServices, find_services
 from sweeps.driver.dispatcher import Dispatcher
-from sweeps.driver.history import KnownTrials
 from sweeps.driver.limits import reached_limit
 from sweeps.driver.race_watch import RaceWatch
 from sweeps.driver.ray_metrics import SweepMetrics
 from sweeps.driver.trials.changes import note
 from sweeps.driver.trials.messages import Message
-from sweeps.driver.trials.table import Event, TrialTable, open_table
+from sweeps.driver.trials.table import Event, TrialTable
 from sweeps.lanes.channel import MAX_CALLS, Channel, channel_name
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
 from sweeps.lanes.silent_workers import SilentWorkers
@@ -53,7 +52,7 @@ from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import journal_path, open_study, save_journal
 from sweeps.search.tune_run import SweepStopper, start_tune
 
-OnEvent = Callable[[Event, TrialTable], None]
+OnEvent = Callable[[Event], None]
 
 POLL_SECONDS = 1.0
 """How long the driver waits for events before it checks lanes and Ctrl-C, and shows progress."""
@@ -97,9 +96,8 @@ class SweepOutcome:
 class SweepRun:
     """What a run of a sweep is given; its parts change as it runs."""
 
-    plan: SweepPlan
-    inputs: TrainingInputs
     table: TrialTable
+    inputs: TrainingInputs
     on_event: OnEvent
     on_trained: Callable[[], None]
     ownership: Ownership
@@ -112,12 +110,12 @@ class SweepRun:
     @property
     def journal(self) -> Path:
         """Optuna's, on the driver's disk."""
-        return journal_path(self.plan.options.folder, self.scratch)
+        return journal_path(self.table.plan.options.folder, self.scratch)
 
     def note(self, *lines: str) -> None:
         """Prints lines."""
         for line in lines:
-            self.on_event(note(line), self.table)
+            self.on_event(note(line))
 
 
 @dataclass(kw_only=True)
@@ -148,22 +146,20 @@ class RunningSweep:
 
 
 def run_plan(
-    plan: SweepPlan,
+    table: TrialTable,
     inputs: TrainingInputs,
     on_event: OnEvent,
     ownership: Ownership,
-    known: KnownTrials | None = None,
     *,
     on_trained: Callable[[], None] = lambda: None,
 ) -> SweepOutcome:
     """Runs all trials of a plan that have not ended.
 
     Args:
-        plan: the sweep; its folder exists.
+        table: the trials so far, of a plan whose folder exists; those that are queued are run.
         inputs: what its trials are trained from.
-        on_event: called in this thread with each event, and the table of trials, which may know more by then.
+        on_event: called in this thread with each event; the table may know more by then.
         ownership: of the sweep, which shows its progress.
-        known: of a resumed sweep, its trials so far; those that are queued are run.
         on_trained: called once all trials have ended and their records are written, before lanes are closed.
 
     Raises:
@@ -171,15 +167,13 @@ def run_plan(
             cannot load what it needs.
         KeyboardInterrupt: interrupted twice.
     """
-    known = known or KnownTrials(records=(), reports={}, notes=())
-    table = open_table(plan, known.records, known.reports)
+    plan = table.plan
     ownership.find_progress = lambda: table.progress
     scratch = TemporaryDirectory(prefix="sweep-", ignore_cleanup_errors=True)
     with scratch, Interrupts() as interrupts:
         run = SweepRun(
-            plan=plan,
-            inputs=inputs,
             table=table,
+            inputs=inputs,
             on_event=on_event,
             on_trained=on_trained,
             ownership=ownership,
@@ -259,7 +253,7 @@ def outcome_of(table: TrialTable, closing_errors: Sequence[str]) -> SweepOutcome
 
 def run_on_ray(run: SweepRun) -> str | None:
     """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
-    plan, interrupts = run.plan, run.interrupts
+    plan, interrupts = run.table.plan, run.interrupts
     if plan.options.address is None:
         run.note("Starting Ray on this machine ...")
     with connected_to_ray(plan.options.address, run.inputs.num_bytes, run.note) as dashboard:
@@ -306,13 +300,13 @@ def announce_stop(run: SweepRun) -> None:
     """Says how to go on after a signal whose sender may not wait for the summary, once."""
     name, run.interrupts.unannounced = run.interrupts.unannounced, None
     if name is not None:
-        run.note(f"Stopped by {name}. Continue with: {resume_command(run.plan.options.folder)}")
+        run.note(f"Stopped by {name}. Continue with: {resume_command(run.table.plan.options.folder)}")
 
 
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     """Starts channel, lanes and Tune; lanes and Tune start concurrently."""
     # What may fail comes first: nothing else has to be closed then.
-    plan, folder, table = run.plan, run.plan.options.folder, run.table
+    table, plan, folder = run.table, run.table.plan, run.table.plan.options.folder
     node = ray.get_runtime_context().get_node_id()
     actor = on_node(Channel, node, max_concurrency=MAX_CALLS)  # without a device
     channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
@@ -418,7 +412,7 @@ def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
     sweep.run.note(*scale(sweep.lanes, sweep.run.table.num_left))
     sweep.searcher.max_live = sweep.lanes.num_live
-    minutes = sweep.run.plan.options.node_wait_minutes
+    minutes = sweep.run.table.plan.options.node_wait_minutes
     if sweep.lanes.seconds_without_node > 60 * minutes:
         sweep.run.interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
 
@@ -428,7 +422,8 @@ def keep_house(sweep: RunningSweep) -> None:
     is_due = sweep.must_prune or time.monotonic() >= sweep.next_journal
     if not is_due or (sweep.housekeeping is not None and sweep.housekeeping.is_alive()):
         return
-    options, records = sweep.run.plan.options, list(sweep.run.table.records.values()) if sweep.must_prune else []
+    table = sweep.run.table
+    options, records = table.plan.options, list(table.records.values()) if sweep.must_prune else []
     sweep.must_prune, sweep.next_journal = False, time.monotonic() + JOURNAL_SECONDS
 
     def keep() -> None:
@@ -460,9 +455,9 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
     note_event(sweep.lanes, event)
     if event.kind == "ended" and event.facts["how"] == "failed" and "wall_seconds" not in event.facts:
         assert event.record is not None
-        record_death(open_folder(sweep.run.plan.options.folder), event.record, event)
+        record_death(open_folder(sweep.run.table.plan.options.folder), event.record, event)
     sweep.metrics.update()
-    sweep.run.on_event(event, sweep.run.table)
+    sweep.run.on_event(event)
 
 
 def record_death(root: fs.SubTreeFileSystem, record: TrialRecord, event: Event) -> None:

@@ -14,9 +14,8 @@ from results.records.trials import read_sweep
 from sweeps.cli import whole_sweep
 from sweeps.cli.summary import Ending
 from sweeps.cli.whole_sweep import run_or_resume
-from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-from sweeps.driver.trials.table import Event, open_table
+from sweeps.driver.trials.table import Event, TrialTable
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
@@ -35,9 +34,9 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
     @contextlib.contextmanager
-    def watch(_console: Console) -> Iterator[OnEvent]:
+    def watch(_console: Console, _table: TrialTable) -> Iterator[OnEvent]:
         found.append("watching")
-        yield lambda event, _table: found.append(event.kind)
+        yield lambda event: found.append(event.kind)
         found.append("watched")
 
     def answer(_folder: str) -> bool:
@@ -60,16 +59,15 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, heard: list[str], *, has_traine
     """Puts a sweep that trains nothing in the place of the real one."""
 
     def run(
-        plan: SweepPlan,
+        table: TrialTable,
         _inputs: TrainingInputs,
         on_event: OnEvent,
         ownership: Ownership,
-        known: KnownTrials | None,
         *,
         on_trained: Callable[[], None],
     ) -> SweepOutcome:
-        assert (known, ownership.why_lost) == (None, None)
-        on_event(Event(kind="note"), open_table(plan))
+        assert (set(table.counts), ownership.why_lost) == ({"queued"}, None)
+        on_event(Event(kind="note"))
         if has_trained:
             on_trained()
         heard.append("closed")
