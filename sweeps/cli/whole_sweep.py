@@ -25,7 +25,6 @@ from sweeps.tracking.listener import Trackers
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.cli.summary import Ending
-    from sweeps.driver.run_sweep import SweepOutcome
 
 
 def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "Ending":
@@ -93,7 +92,7 @@ def prepare_training_inputs(prepared: PreparedSweep) -> TrainingInputs:
 
 def finish_ended_sweep(table: TrialTable, is_verbose: bool) -> "Ending":
     """Finishes a resumed sweep with nothing left to run, and completes what a kill at its very end prevented."""
-    from sweeps.cli.summary import show_answer
+    from sweeps.cli.summary import finish_sweep, show_answer
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
     from sweeps.search.study import journal_path, open_study, save_journal
@@ -106,17 +105,11 @@ def finish_ended_sweep(table: TrialTable, is_verbose: bool) -> "Ending":
         save_journal(options.folder, journal)
     closing_errors = close_records(plan, table.records)
     is_ranked = not is_verbose or show_answer(options.folder)
-    ending = finish(options, outcome_of(table, closing_errors), is_ranked, is_verbose)
+    outcome = outcome_of(table, closing_errors)
+    ending = finish_sweep(options, outcome, is_ranked=is_ranked, is_verbose=is_verbose)
     trackers = Trackers(options.log_to, options.folder, plan.tasks, table.records.values())
     show(report_answer(options, trackers), is_verbose)
     return ending
-
-
-def finish(options: SweepOptions, outcome: "SweepOutcome", is_ranked: bool, is_verbose: bool) -> "Ending":
-    """Returns how a sweep ended, which is printed if it is verbose, while its folder is still locked."""
-    from sweeps.cli.summary import end_sweep, finish_sweep
-
-    return (finish_sweep if is_verbose else end_sweep)(options, outcome, is_ranked=is_ranked)
 
 
 def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
@@ -133,7 +126,7 @@ def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
 
 
 def run_and_finish(table: TrialTable, inputs: TrainingInputs, ownership: Ownership, is_verbose: bool) -> "Ending":
-    """Runs a sweep in its folder and finishes it.
+    """Runs a sweep in its folder and finishes it, while the folder is still locked.
 
     The answer is printed once all trials have ended, before anything is closed; after that if the sweep ended in
     another way.
@@ -148,7 +141,7 @@ def run_and_finish(table: TrialTable, inputs: TrainingInputs, ownership: Ownersh
 
     set_driver_variables()
     from sweeps.cli.progress import show_progress
-    from sweeps.cli.summary import show_answer
+    from sweeps.cli.summary import finish_sweep, show_answer
     from sweeps.driver.run_sweep import run_plan
 
     trackers, has_ended = Trackers(options.log_to, options.folder, plan.tasks, table.records.values()), False
@@ -168,7 +161,7 @@ def run_and_finish(table: TrialTable, inputs: TrainingInputs, ownership: Ownersh
         cannot_read = outcome.error is not None and is_away(options.folder)
         if not (cannot_read or outcome.is_lost):
             answer()
-        ending = finish(options, outcome, bool(is_ranked), is_verbose)
+        ending = finish_sweep(options, outcome, is_ranked=bool(is_ranked), is_verbose=is_verbose)
         has_ended = not (outcome.is_interrupted or outcome.is_lost)
         return ending
     finally:

@@ -12,7 +12,7 @@ import sweeps.driver.run_sweep
 from results.records.driver_file import Ownership, read_driver
 from results.records.trials import read_sweep
 from sweeps.cli import whole_sweep
-from sweeps.cli.summary import Ending
+from sweeps.cli.summary import Ending, finish_sweep
 from sweeps.cli.whole_sweep import run_or_resume
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.driver.trials.table import Event, TrialTable
@@ -43,10 +43,11 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("answer")
         return False
 
-    def finish(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool) -> Ending:
+    def finish(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool, is_verbose: bool) -> Ending:
         with pytest.raises(ValueError, match="a sweep must not be running already"), Ownership(options.folder):
             pass
-        return Ending(folder=options.folder, outcome=outcome, exit_code=7 + is_ranked, messages=())
+        found.extend(["end"] * is_verbose)
+        return finish_sweep(options, outcome, is_ranked=is_ranked, is_verbose=False)
 
     shown = [("sweeps.cli.progress.show_progress", watch), ("sweeps.cli.summary.show_answer", answer)]
     for name, function in [*shown, ("sweeps.cli.summary.finish_sweep", finish)]:
@@ -85,9 +86,9 @@ def test_sweep_is_shown_before_it_runs_then_its_events_then_its_end(
 ) -> None:
     """A sweep whose trials have all ended is answered before it is closed, any other one after that."""
     run_instead(monkeypatch, heard, has_trained=has_trained)
-    assert run_or_resume(options, "the command", is_verbose=True).exit_code == 7
+    assert run_or_resume(options, "the command", is_verbose=True).exit_code == 1, "it could not be ranked"
     assert heard[0] == "Sweep"
-    assert heard[heard.index("watching") + 1 :] == ["note", *order]
+    assert heard[heard.index("watching") + 1 :] == ["note", *order, "end"]
     driver = read_driver(options.folder)
     assert driver is not None
     assert driver.has_stopped
