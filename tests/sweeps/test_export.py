@@ -26,7 +26,7 @@ from results.records.epochs import write_epoch
 from results.records.predictions import read_predictions
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep
-from sweeps.driver.trials.trial import Trial, queued_record
+from sweeps.driver.trials.trial import queued_record
 from sweeps.export import main
 from tests.hub_server import OWNER, TOKEN, run_python, serve_hub
 from tests.one_line_error import one_line_exit
@@ -43,7 +43,7 @@ def record_of(number: int, config: TrialConfig, reports: list[EpochReport]) -> T
     for point in points:
         if point.metric == mains[point.task] and point.value > best.get(point.task, (-1.0, 0))[0]:
             best[point.task] = (point.value, point.epoch)
-    queued = queued_record(Trial(number=number, replicate=0, params={}, config=config))
+    queued = queued_record(number, 0, {}, config)
     if not reports:
         return queued
     return replace(

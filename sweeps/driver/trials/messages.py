@@ -74,7 +74,7 @@ class Assignment:
     """A trial for a lane to train."""
 
     trial: Mapping[str, Any]
-    """As `sweeps.driver.trials.trial.Trial` describes itself in plain data."""
+    """Its `sweeps.driver.trials.table.TrialRow.description`."""
     attempt: int
     """How often a lane has begun it; messages of an earlier attempt are void."""
     has_gpu_alone: bool = False

@@ -18,7 +18,7 @@ from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.driver.trials.messages import ErrorCause, Message, TrialStatus
-from sweeps.driver.trials.trial import Trial, make_trial, num_left_to_run, queued_record
+from sweeps.driver.trials.trial import make_trial, num_left_to_run
 from sweeps.options import SweepPlan
 
 EventKind = Literal[
@@ -123,7 +123,7 @@ class TrialRow:
 
     @property
     def description(self) -> dict[str, Any]:
-        """The trial as plain data, as `Trial` describes itself."""
+        """The trial as plain data, for Tune, lanes and `trial.json`."""
         names = ("trial_id", "number", "replicate", "seed", "params", "config", "config_hash")
         return {name: getattr(self.record, name) for name in names}
 
@@ -215,12 +215,10 @@ class TrialTable:
         """Returns the trial that a lane has."""
         return next((row for row in self.rows.values() if row.lane == lane and row.runs), None)
 
-    def add(self, trial: Trial) -> TrialRow:
-        """Returns the row of a trial, which is added queued unless it is there."""
+    def add(self, record: TrialRecord) -> TrialRow:
+        """Returns the row of a trial, which is added unless it is there."""
         with self.lock:
-            if trial.trial_id not in self.rows:
-                self.rows[trial.trial_id] = TrialRow(record=queued_record(trial))
-            return self.rows[trial.trial_id]
+            return self.rows.setdefault(record.trial_id, TrialRow(record=record))
 
 
 def open_table(

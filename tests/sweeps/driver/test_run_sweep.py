@@ -249,7 +249,7 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     (record,) = read_known(plan.options, "overall", plan.tasks).records
     error = f"its workers died {MAX_UNEXPLAINED} times at one place: it died"
     assert (record.status, record.error, record.epochs) == ("failed", error, int(has_start))
-    assert record.config == spec.config.to_json()
+    assert record.config == spec.config
     assert record.host == ("here")
 
 

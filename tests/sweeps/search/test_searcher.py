@@ -12,13 +12,13 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 from ray.tune.search import Searcher
 
+from mtlib.config.trial import TrialConfig
 from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
 from sweeps.driver.trials.changes import apply
 from sweeps.driver.trials.messages import Message
 from sweeps.driver.trials.table import open_table
-from sweeps.driver.trials.trial import Trial, queued_record
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import JOURNAL_NAME, open_study
@@ -38,7 +38,7 @@ class Run:
         history: History | None = None,
     ) -> None:
         self.plan = plan
-        self.announced: list[Trial] = []
+        self.announced: list[TrialRecord] = []
         options = plan.options
         study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric)
         self.table = open_table(plan, known, history)
@@ -98,9 +98,9 @@ def result_of(epoch: int, best: float, status: str = "") -> dict[str, Any]:
     return {"epoch": epoch, "best": best, "is_last": status == "complete", "status": status}
 
 
-def record_of(plan: SweepPlan, spec: Trial, status: str = "queued", best: float | None = None) -> TrialRecord:
+def record_of(plan: SweepPlan, trial: TrialRecord, status: str = "queued", best: float | None = None) -> TrialRecord:
     bests = {} if best is None else {plan.space.metric: best}
-    return replace(queued_record(spec), status=status, best=bests)
+    return replace(trial, status=status, best=bests)
 
 
 def test_study_has_best_scores_and_the_reason_of_each_end(make_plan: MakePlan) -> None:
@@ -126,7 +126,7 @@ def test_replicates_follow_at_once_and_the_study_has_their_mean(make_plan: MakeP
         seen.append(run.suggest())
         run.end(1, best)
     assert seen == ["0000-r0", "0000-r1", "0000-r2"]
-    assert [spec.config.replicate for spec in run.announced] == [0, 1, 2]
+    assert [TrialConfig.from_json(spec.config).replicate for spec in run.announced] == [0, 1, 2]
     (trial,) = run.trials
     assert (trial.state, trial.value) == (TrialState.COMPLETE, pytest.approx(sum(bests) / 3))
     assert run.suggest() == "0001-r0"
@@ -209,7 +209,7 @@ def test_first_configuration_of_tpe_is_the_base(make_plan: MakePlan, search: str
     plan = make_plan(search=search, trials=3, grid={}, ranges={"smart.weight": Float(low=0, high=10)}, replicates=2)
     run = Run(plan)
     run.run_to_end()
-    first, again, *others = [spec.config.override({"replicate": 0}) for spec in run.announced]
+    first, again, *others = [TrialConfig.from_json(spec.config).override({"replicate": 0}) for spec in run.announced]
     assert first == again
     assert (first == plan.space.base) is is_base
     assert plan.space.base not in others
