@@ -309,12 +309,8 @@ def latest_address() -> str:
         address = Path(folder, "ray", "ray_current_cluster").read_text().strip()
     except OSError:
         return "auto"
-    return "auto" if runs_here("gcs_server") else address
-
-
-def runs_here(name: str) -> bool:
-    """Returns whether a process of this name runs on this machine."""
-    return any(process.info["name"] == name for process in psutil.process_iter(["name"]))
+    has_cluster = any(process.info["name"] == "gcs_server" for process in psutil.process_iter(["name"]))
+    return "auto" if has_cluster else address
 
 
 def worker_environment(more: dict[str, str]) -> dict[str, Any]:
