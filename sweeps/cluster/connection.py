@@ -317,6 +317,4 @@ def worker_environment(more: dict[str, str]) -> dict[str, Any]:
     """Ray's runtime environment for all processes of the sweep, with `more` variables."""
     path = os.pathsep.join(filter(None, (str(PROJECT_FOLDER), os.environ.get("PYTHONPATH"))))
     settings = {name: os.environ.get(name, value) for name, value in {**WORKER_VARIABLES, **TORCH_VARIABLES}.items()}
-    parallelism = os.environ.get("TOKENIZERS_PARALLELISM", "false")
-    variables = {**settings, "TOKENIZERS_PARALLELISM": parallelism, "PYTHONPATH": path, **more}
-    return {"env_vars": variables, "worker_process_setup_hook": SETUP_HOOK}
+    return {"env_vars": {**settings, "PYTHONPATH": path, **more}, "worker_process_setup_hook": SETUP_HOOK}
