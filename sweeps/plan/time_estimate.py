@@ -135,7 +135,7 @@ def step_timer(
 def sample_tokens(inputs: SweepInputs, pretrained: PretrainedEncoder, folder: Path) -> Mapping[str, TokenTable]:
     """Returns some train rows of each task, spread evenly over its table, as tokens."""
     sampled = {}
-    for name, table in inputs.train.items():
+    for name, table in inputs.rows("train").items():
         rows = np.linspace(0, len(table.ids) - 1, min(SAMPLED_ROWS, len(table.ids))).astype(int)
         sampled[name] = pick_rows(table, rows)
     return tokenize(sampled, pretrained.tokenizer, folder)
