@@ -205,7 +205,7 @@ def measure_spaces(folder: Path) -> None:
             continue
         options = SweepOptions(space=space.name, storage=str(folder), name=space.name, concurrent=1, keep_gb=100.0)
         try:
-            prepared = prepare(options, lambda _lines: None)
+            prepared = prepare(options, lambda _lines: None, contextlib.ExitStack())
         except ValueError as error:  # it names layers that this encoder does not have
             rule, _, _ = str(error).partition(", got")
             print(f"{space.name:24} left out: {rule}", flush=True)

@@ -1,6 +1,7 @@
 """Sweeps that are prepared in part, or with encoders that have no weights."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,7 @@ def prepare_rows(options: SweepOptions) -> SweepInputs:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sweeps.plan.prepare.describe_sweep", stop)
         with pytest.raises(RowsReadError) as caught:
-            prepare(options, lambda _lines: None)
+            prepare(options, lambda _lines: None, ExitStack())
     inputs: SweepInputs = caught.value.args[0]
     return inputs
 
