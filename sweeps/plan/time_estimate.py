@@ -79,9 +79,7 @@ def estimate_seconds(
 ) -> float:
     """Wall seconds of the whole sweep, stages that are shared counted once.
 
-    Args:
-        options, inputs: of the sweep.
-        time_of: the times of a configuration's step with one of its sets.
+    `time_of` gives the times of a configuration's step with one of its sets.
     """
     configs, spans = planned_configs(options, inputs.space), distinct_spans(options, inputs)
     training = sum(span.steps * seconds_per_step(span.config, span.cut.stage, time_of) for span in spans)
