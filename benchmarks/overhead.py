@@ -41,7 +41,7 @@ from results.records.driver_file import Ownership
 from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.driver.run_sweep import run_plan
-from sweeps.driver.trials.table import Event
+from sweeps.driver.trials.table import Event, open_table
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.inputs import read_points
@@ -98,14 +98,16 @@ def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) 
     start = time.time()
     training: dict[str, float] = {}
 
-    def on_event(event: Event, table: Any) -> None:
+    table = open_table(plan)
+
+    def on_event(event: Event) -> None:
         events.append(event)
         training.update({name: record.device_seconds for name, record in table.records.items()})
 
     encoders = {base.encoder.name: load_encoder(base.encoder.name)}
     inputs = read_training_inputs(space, read_points(space, data), encoders, data, options.cache_folder)
     with Ownership(plan.options.folder) as ownership:
-        outcome = run_plan(plan, inputs, on_event, ownership)
+        outcome = run_plan(table, inputs, on_event, ownership)
     end = time.time()
     assert outcome.counts == {"complete": num_trials}, outcome
     opened = next(event.time for event in events if event.kind == "lane_open")

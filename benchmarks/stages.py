@@ -44,7 +44,7 @@ from results.records.driver_file import Ownership
 from results.records.tables import read_trials, read_with_warnings
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
 from sweeps.driver.run_sweep import run_plan
-from sweeps.driver.trials.table import Event, TrialTable
+from sweeps.driver.trials.table import Event, open_table
 from sweeps.lanes.training_inputs import read_training_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.inputs import read_points
@@ -105,7 +105,9 @@ def measure(plan: SweepPlan) -> Measured:
     times: list[float] = []
     trained: dict[str, int] = {}
 
-    def on_event(event: Event, table: TrialTable) -> None:
+    table = open_table(plan)
+
+    def on_event(event: Event) -> None:
         if event.kind in ("started", "ended"):
             times.append(event.time)
         trained.update({name: record.steps - record.shared_steps for name, record in table.records.items()})
@@ -114,7 +116,7 @@ def measure(plan: SweepPlan) -> Measured:
     tables, encoders = read_points(plan.space, plan.data_folder), {name: load_encoder(name)}
     inputs = read_training_inputs(plan.space, tables, encoders, plan.data_folder, plan.options.cache_folder)
     with Ownership(plan.options.folder) as ownership:
-        outcome = run_plan(plan, inputs, on_event, ownership)
+        outcome = run_plan(table, inputs, on_event, ownership)
     assert set(outcome.counts) <= {"complete", "reused"}, outcome
     curves = load_curves(plan.options.folder)
     return Measured(steps=sum(trained.values()), seconds=max(times) - min(times), scores=curves)
@@ -203,7 +205,7 @@ def measure_spaces(folder: Path) -> None:
             continue
         options = SweepOptions(space=space.name, storage=str(folder), name=space.name, concurrent=1, keep_gb=100.0)
         try:
-            prepared = prepare(options, lambda _lines: None)
+            prepared = prepare(options, lambda _lines: None, contextlib.ExitStack())
         except ValueError as error:  # it names layers that this encoder does not have
             rule, _, _ = str(error).partition(", got")
             print(f"{space.name:24} left out: {rule}", flush=True)

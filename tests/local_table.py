@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import ray
 
+from results.records.trials import TrialRecord
 from sweeps.driver.trials.answers import settle
 from sweeps.driver.trials.changes import apply
 from sweeps.driver.trials.messages import Assignment, Message, MessageKind
@@ -15,15 +16,9 @@ from sweeps.driver.trials.table import Event, TrialTable, open_table
 from sweeps.options import SweepPlan
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamedTrial:
+def named_trial(name: str) -> TrialRecord:
     """A trial with nothing but a name."""
-
-    trial_id: str
-
-    def describe(self) -> dict[str, Any]:
-        facts = {"number": 0, "replicate": 0, "seed": 0, "params": {}, "config": "{}", "config_hash": ""}
-        return {"trial_id": self.trial_id, **facts}
+    return TrialRecord(trial_id=name, number=0, replicate=0, seed=0, params={}, config="{}", config_hash="")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +71,8 @@ class LocalTable:
         return self.hear_question(Message(kind=kind, trial_id=trial_id, lane=lane, attempt=attempt, facts=facts))
 
     def suggest(self, name: str) -> None:
-        """Tune gets a trial, whose id it shares."""
-        self.tell("suggested", trial=NamedTrial(trial_id=name), tune_id=name)
+        """Tune gets a trial."""
+        self.tell("suggested", trial=named_trial(name))
 
     def open(self, lane: str, node: str = "n", gpus: Any = ()) -> bool:
         """A lane has workers on a node."""

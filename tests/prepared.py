@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,7 +48,7 @@ def prepare_rows(options: SweepOptions) -> SweepInputs:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sweeps.plan.prepare.describe_sweep", stop)
         with pytest.raises(RowsReadError) as caught:
-            prepare(options, lambda _lines: None)
+            prepare(options, lambda _lines: None, ExitStack())
     inputs: SweepInputs = caught.value.args[0]
     return inputs
 

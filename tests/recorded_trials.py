@@ -7,15 +7,15 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.training.epoch_report import EpochReport, Point
 from results.records.epochs import write_epoch
 from results.records.trial_folder import TrialEnd, TrialStart, write_end, write_start
-from results.records.trials import UNFINISHED
-from sweeps.driver.trials.trial import Trial
+from results.records.trials import UNFINISHED, TrialRecord
+from sweeps.driver.trials.table import TrialRow
 
 STARTED = "2026-01-01T12:00:00.000+00:00"
 
 
 def write_trial(
     folder: Location,
-    spec: Trial,
+    trial: TrialRecord,
     status: str = "interrupted",
     scores: Sequence[float | None] = (),
     num_counted: int | None = None,
@@ -25,20 +25,21 @@ def write_trial(
 
     Args:
         folder: the sweep's.
-        spec: the trial.
+        trial: as it was planned.
         status: how it ended; an unfinished one has no end.
         scores: overall scores of its epochs, which have 4 steps each; None: the epoch has none.
         num_counted: epochs that its end counts; None for all.
         start: further fields of `trial.json`.
     """
     root = open_folder(folder)
-    write_start(root, TrialStart(**{**spec.describe(), "started": STARTED, "host": "here", **start}))
+    planned = TrialRow(record=trial).description
+    write_start(root, TrialStart(**{**planned, "started": STARTED, "host": "here", **start}))
     for epoch, score in enumerate(scores, 1):
-        write_epoch(folder, spec.trial_id, report_of(epoch, score), {"wall_seconds": 2.0 * epoch})
+        write_epoch(folder, trial.trial_id, report_of(epoch, score), {"wall_seconds": 2.0 * epoch})
     if status not in UNFINISHED:
         error = "it broke" if status == "failed" else None
         epochs = len(scores) if num_counted is None else num_counted
-        write_end(root, spec.trial_id, TrialEnd(how=status, error=error, epochs=epochs))
+        write_end(root, trial.trial_id, TrialEnd(how=status, error=error, epochs=epochs))
 
 
 def report_of(epoch: int, score: float | None) -> EpochReport:

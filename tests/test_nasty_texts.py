@@ -220,10 +220,10 @@ def test_cards_show_texts_as_they_are(trained_folder: Path) -> None:
 def test_the_progress_of_a_sweep_shows_texts_as_they_are(is_terminal: bool) -> None:
     console = Console(file=io.StringIO(), width=500, force_terminal=is_terminal)
     plan = SweepPlan(options=SweepOptions(name="mine", storage="/x"), space=SPACE, data_folder=Path("/x"))
-    with show_progress(console) as on_event:
+    with show_progress(console, open_table(plan)) as on_event:
         shown = {"note": {"text": NASTY}, "lane_open": {"host": NASTY}, "lane_failed": {"why": NASTY}}
         for kind, facts in shown.items():
-            on_event(Event(kind=kind, lane=NASTY, trial_id=None, facts=facts), open_table(plan))  # type: ignore[arg-type]
+            on_event(Event(kind=kind, lane=NASTY, trial_id=None, facts=facts))  # type: ignore[arg-type]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert text.count(SHOWN) == 5

@@ -26,8 +26,8 @@ STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "runn
 
 
 @contextlib.contextmanager
-def show_progress(console: Console) -> Iterator[OnEvent]:
-    """Yields the function that `run_plan` calls with each event.
+def show_progress(console: Console, table: TrialTable) -> Iterator[OnEvent]:
+    """Yields the function that `run_plan` calls with each event of a table of trials.
 
     A terminal has a live table; any other console gets a line for each start, report and end of a trial, and in
     long epochs of the steps.
@@ -35,27 +35,22 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
     Raises:
         BrokenPipeError: standard output is closed.
     """
-    started, tables = time.time(), list[TrialTable]()
+    started = time.time()
     try:
         if not console.is_terminal:
-            yield plain_printer(lambda lines: show_lines(lines, console.file), started)
+            yield plain_printer(lambda lines: show_lines(lines, console.file), table, started)
             return
-        with redrawn_lines(console, lambda width: live_lines(tables, started, width)) as show_above:
-
-            def on_event(event: Event, table: TrialTable) -> None:
-                tables[:] = [table]
-                show_above(lasting_lines(event))
-
-            yield on_event
+        with redrawn_lines(console, lambda width: live_lines(table, started, width)) as show_above:
+            yield lambda event: show_above(lasting_lines(event))
     except SystemExit as error:  # rich raises it when standard output is closed
         raise BrokenPipeError from error
 
 
-def plain_printer(show: ShowLines, started: float) -> OnEvent:
+def plain_printer(show: ShowLines, table: TrialTable, started: float) -> OnEvent:
     """Shows the lines of each event for a log."""
     printed = time.monotonic()
 
-    def on_event(event: Event, table: TrialTable) -> None:
+    def on_event(event: Event) -> None:
         nonlocal printed
         lines = plain_lines(event, table, started)
         if not lines and time.monotonic() - printed >= PLAIN_SECONDS:
@@ -126,11 +121,8 @@ def params_text(record: TrialRecord) -> str:
     return ", ".join(f"{key}={value_text(value)}" for key, value in record.params.items())
 
 
-def live_lines(tables: list[TrialTable], started: float, width: int = PLAIN_WIDTH) -> list[str]:
+def live_lines(table: TrialTable, started: float, width: int = PLAIN_WIDTH) -> list[str]:
     """Returns the summary, and the running trials in a table."""
-    if not tables:
-        return [f"opening lanes ... {duration(time.time() - started)}"]
-    table = tables[0]
     running = [row for row in list(table.rows.values()) if row.progress is not None]
     if not running:
         return [f"{'' if table.open_lanes else 'opening lanes; '}{summary(table, started)}"]

@@ -50,7 +50,8 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.plan.report import describe_disk_need, describe_total, describe_trials
     from sweeps.plan.time_estimate import describe_time
 
-    prepared = prepare(options, show_lines)
+    with contextlib.ExitStack() as cluster:
+        prepared = prepare(options, show_lines, cluster)
     options, inputs, encoders = prepared.options, prepared.inputs, prepared.encoders
     show_lines(describe_trials(options, inputs))
     show_lines(wrapped([describe_total(options, inputs)], output_width()))

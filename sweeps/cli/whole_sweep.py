@@ -11,13 +11,12 @@ from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import BUCKET_WAIT, is_away
 from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
-from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
 from sweeps.driver.trials.changes import note
 from sweeps.driver.trials.table import Event, TrialTable, open_table
 from sweeps.driver.trials.trial import num_left_to_run
 from sweeps.lanes.training_inputs import TrainingInputs, read_training_inputs
-from sweeps.options import SweepOptions, SweepPlan
+from sweeps.options import SweepOptions
 from sweeps.plan.create import create_sweep, discard_unstarted
 from sweeps.plan.prepare import PreparedSweep, prepare
 from sweeps.plan.report import describe_disk_need, describe_total
@@ -26,7 +25,6 @@ from sweeps.tracking.listener import Trackers
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.cli.summary import Ending
-    from sweeps.driver.run_sweep import SweepOutcome
 
 
 def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "Ending":
@@ -54,11 +52,12 @@ def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "
             with claim as ownership:
                 plan, known = resume_sweep(prepared, command)
                 show(known.notes, is_verbose)
+                table = open_table(plan, known.records, known.reports)
                 if num_left_to_run(plan, known.records, plan.race) == 0:
-                    return finish_ended_sweep(plan, known, is_verbose)
+                    return finish_ended_sweep(table, is_verbose)
                 training_inputs = prepare_training_inputs(prepared)
                 del prepared  # whose texts take more memory than their tokens
-                return run_and_finish(plan, training_inputs, ownership, known, is_verbose)
+                return run_and_finish(table, training_inputs, ownership, is_verbose)
         need = describe_disk_need(options, prepared.inputs, prepared.encoders)
         show([describe_total(options, prepared.inputs), *need], is_verbose)
         plan = create_sweep(prepared, command)
@@ -67,7 +66,7 @@ def run_or_resume(options: SweepOptions, command: str, *, is_verbose: bool) -> "
             with ownership:
                 training_inputs = prepare_training_inputs(prepared)
                 del prepared  # as above
-                return run_and_finish(plan, training_inputs, ownership, None, is_verbose)
+                return run_and_finish(open_table(plan), training_inputs, ownership, is_verbose)
         except Exception:
             driver = read_driver(options.folder)  # after its last writing
             if driver is not None and driver.id == ownership.id:  # in a bucket another command may have taken the name
@@ -91,14 +90,14 @@ def prepare_training_inputs(prepared: PreparedSweep) -> TrainingInputs:
         return read_training_inputs(inputs.space, inputs.tables, prepared.encoders, inputs.data_folder, cache)
 
 
-def finish_ended_sweep(plan: SweepPlan, known: KnownTrials, is_verbose: bool) -> "Ending":
+def finish_ended_sweep(table: TrialTable, is_verbose: bool) -> "Ending":
     """Finishes a resumed sweep with nothing left to run, and completes what a kill at its very end prevented."""
-    from sweeps.cli.summary import show_answer
+    from sweeps.cli.summary import finish_sweep, show_answer
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
     from sweeps.search.study import journal_path, open_study, save_journal
 
-    options, table = plan.options, open_table(plan, known.records, known.reports)
+    plan, options = table.plan, table.plan.options
     with TemporaryDirectory(prefix="sweep-") as scratch:
         journal = journal_path(options.folder, Path(scratch))
         study = open_study(journal, options.name, plan.space.metric)
@@ -106,17 +105,11 @@ def finish_ended_sweep(plan: SweepPlan, known: KnownTrials, is_verbose: bool) ->
         save_journal(options.folder, journal)
     closing_errors = close_records(plan, table.records)
     is_ranked = not is_verbose or show_answer(options.folder)
-    ending = finish(options, outcome_of(table, closing_errors), is_ranked, is_verbose)
-    trackers = Trackers(options.log_to, options.folder, plan.tasks, known.records)
+    outcome = outcome_of(table, closing_errors)
+    ending = finish_sweep(options, outcome, is_ranked=is_ranked, is_verbose=is_verbose)
+    trackers = Trackers(options.log_to, options.folder, plan.tasks, table.records.values())
     show(report_answer(options, trackers), is_verbose)
     return ending
-
-
-def finish(options: SweepOptions, outcome: "SweepOutcome", is_ranked: bool, is_verbose: bool) -> "Ending":
-    """Returns how a sweep ended, which is printed if it is verbose, while its folder is still locked."""
-    from sweeps.cli.summary import end_sweep, finish_sweep
-
-    return (finish_sweep if is_verbose else end_sweep)(options, outcome, is_ranked=is_ranked)
 
 
 def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
@@ -132,19 +125,13 @@ def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
     yield from trackers.finish(answer, is_interrupted=False)
 
 
-def run_and_finish(
-    plan: SweepPlan,
-    inputs: TrainingInputs,
-    ownership: Ownership,
-    known: KnownTrials | None,
-    is_verbose: bool,
-) -> "Ending":
-    """Runs a sweep in its folder and finishes it.
+def run_and_finish(table: TrialTable, inputs: TrainingInputs, ownership: Ownership, is_verbose: bool) -> "Ending":
+    """Runs a sweep in its folder and finishes it, while the folder is still locked.
 
     The answer is printed once all trials have ended, before anything is closed; after that if the sweep ended in
     another way.
     """
-    options, is_ranked = plan.options, None if is_verbose else True
+    plan, options, is_ranked = table.plan, table.plan.options, None if is_verbose else True
 
     def answer() -> None:
         nonlocal is_ranked
@@ -154,27 +141,27 @@ def run_and_finish(
 
     set_driver_variables()
     from sweeps.cli.progress import show_progress
-    from sweeps.cli.summary import show_answer
+    from sweeps.cli.summary import finish_sweep, show_answer
     from sweeps.driver.run_sweep import run_plan
 
-    trackers, has_ended = Trackers(options.log_to, options.folder, plan.tasks, known.records if known else ()), False
+    trackers, has_ended = Trackers(options.log_to, options.folder, plan.tasks, table.records.values()), False
     try:
         with contextlib.ExitStack() as display:
-            show_event = display.enter_context(show_progress(new_console())) if is_verbose else ignore_event
+            show_event = display.enter_context(show_progress(new_console(), table)) if is_verbose else ignore_event
 
-            def on_event(event: Event, table: TrialTable) -> None:
+            def on_event(event: Event) -> None:
                 if event.facts.get("is_wait"):  # one line for all workers and this process
                     BUCKET_WAIT.note(event.facts["text"])
                 else:
-                    show_event(event, table)
+                    show_event(event)
                 for text in trackers.on_event(event):
-                    show_event(note(text), table)
+                    show_event(note(text))
 
-            outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
+            outcome = run_plan(table, inputs, on_event, ownership, on_trained=answer)
         cannot_read = outcome.error is not None and is_away(options.folder)
         if not (cannot_read or outcome.is_lost):
             answer()
-        ending = finish(options, outcome, bool(is_ranked), is_verbose)
+        ending = finish_sweep(options, outcome, is_ranked=bool(is_ranked), is_verbose=is_verbose)
         has_ended = not (outcome.is_interrupted or outcome.is_lost)
         return ending
     finally:
@@ -182,5 +169,5 @@ def run_and_finish(
         show(lines, is_verbose)
 
 
-def ignore_event(_event: Event, _table: TrialTable) -> None:
+def ignore_event(_event: Event) -> None:
     """Shows nothing."""

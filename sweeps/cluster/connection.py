@@ -309,18 +309,12 @@ def latest_address() -> str:
         address = Path(folder, "ray", "ray_current_cluster").read_text().strip()
     except OSError:
         return "auto"
-    return "auto" if runs_here("gcs_server") else address
-
-
-def runs_here(name: str) -> bool:
-    """Returns whether a process of this name runs on this machine."""
-    return any(process.info["name"] == name for process in psutil.process_iter(["name"]))
+    has_cluster = any(process.info["name"] == "gcs_server" for process in psutil.process_iter(["name"]))
+    return "auto" if has_cluster else address
 
 
 def worker_environment(more: dict[str, str]) -> dict[str, Any]:
     """Ray's runtime environment for all processes of the sweep, with `more` variables."""
     path = os.pathsep.join(filter(None, (str(PROJECT_FOLDER), os.environ.get("PYTHONPATH"))))
     settings = {name: os.environ.get(name, value) for name, value in {**WORKER_VARIABLES, **TORCH_VARIABLES}.items()}
-    parallelism = os.environ.get("TOKENIZERS_PARALLELISM", "false")
-    variables = {**settings, "TOKENIZERS_PARALLELISM": parallelism, "PYTHONPATH": path, **more}
-    return {"env_vars": variables, "worker_process_setup_hook": SETUP_HOOK}
+    return {"env_vars": {**settings, "PYTHONPATH": path, **more}, "worker_process_setup_hook": SETUP_HOOK}

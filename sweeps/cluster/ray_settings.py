@@ -21,8 +21,9 @@ WORKER_VARIABLES = {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a controller notices a dead worker, or the end of a run
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits for resources
     "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default; a worker stuck in a collective is killed anyway
+    "TOKENIZERS_PARALLELISM": "false",
 }
-"""Environment variables that Ray Train reads in the workers and controllers of lanes."""
+"""Environment variables that Ray Train and libraries read in the workers and controllers of lanes."""
 LOCAL_VARIABLES = {
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a process per lane, which asks whether nodes are about to go
 }

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,13 +34,12 @@ from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement import on_node
 from sweeps.cluster.ray_services import RayServices, find_services
 from sweeps.driver.dispatcher import Dispatcher
-from sweeps.driver.history import KnownTrials
-from sweeps.driver.limits import Limits
+from sweeps.driver.limits import reached_limit
 from sweeps.driver.race_watch import RaceWatch
 from sweeps.driver.ray_metrics import SweepMetrics
 from sweeps.driver.trials.changes import note
 from sweeps.driver.trials.messages import Message
-from sweeps.driver.trials.table import Event, TrialTable, open_table
+from sweeps.driver.trials.table import Event, TrialTable
 from sweeps.lanes.channel import MAX_CALLS, Channel, channel_name
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
 from sweeps.lanes.silent_workers import SilentWorkers
@@ -53,7 +52,7 @@ from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import journal_path, open_study, save_journal
 from sweeps.search.tune_run import SweepStopper, start_tune
 
-OnEvent = Callable[[Event, TrialTable], None]
+OnEvent = Callable[[Event], None]
 
 POLL_SECONDS = 1.0
 """How long the driver waits for events before it checks lanes and Ctrl-C, and shows progress."""
@@ -97,25 +96,26 @@ class SweepOutcome:
 class SweepRun:
     """What a run of a sweep is given; its parts change as it runs."""
 
-    plan: SweepPlan
-    inputs: TrainingInputs
     table: TrialTable
+    inputs: TrainingInputs
     on_event: OnEvent
     on_trained: Callable[[], None]
     ownership: Ownership
     interrupts: Interrupts
-    limits: Limits
     scratch: Path
     """Folder on the driver's disk for files of Ray and Optuna."""
+    began: float = field(default_factory=time.monotonic)
+    """On the monotonic clock."""
 
     @property
     def journal(self) -> Path:
         """Optuna's, on the driver's disk."""
-        return journal_path(self.plan.options.folder, self.scratch)
+        return journal_path(self.table.plan.options.folder, self.scratch)
 
-    def note(self, text: str) -> None:
-        """Prints a line."""
-        self.on_event(note(text), self.table)
+    def note(self, *lines: str) -> None:
+        """Prints lines."""
+        for line in lines:
+            self.on_event(note(line))
 
 
 @dataclass(kw_only=True)
@@ -146,22 +146,20 @@ class RunningSweep:
 
 
 def run_plan(
-    plan: SweepPlan,
+    table: TrialTable,
     inputs: TrainingInputs,
     on_event: OnEvent,
     ownership: Ownership,
-    known: KnownTrials | None = None,
     *,
     on_trained: Callable[[], None] = lambda: None,
 ) -> SweepOutcome:
     """Runs all trials of a plan that have not ended.
 
     Args:
-        plan: the sweep; its folder exists.
+        table: the trials so far, of a plan whose folder exists; those that are queued are run.
         inputs: what its trials are trained from.
-        on_event: called in this thread with each event, and the table of trials, which may know more by then.
+        on_event: called in this thread with each event; the table may know more by then.
         ownership: of the sweep, which shows its progress.
-        known: of a resumed sweep, its trials so far; those that are queued are run.
         on_trained: called once all trials have ended and their records are written, before lanes are closed.
 
     Raises:
@@ -169,21 +167,17 @@ def run_plan(
             cannot load what it needs.
         KeyboardInterrupt: interrupted twice.
     """
-    known = known or KnownTrials(records=(), reports={}, notes=())
-    limits = Limits(max_hours=plan.options.max_hours, max_steps=plan.options.max_steps)
-    table = open_table(plan, known.records, known.reports)
+    plan = table.plan
     ownership.find_progress = lambda: table.progress
     scratch = TemporaryDirectory(prefix="sweep-", ignore_cleanup_errors=True)
     with scratch, Interrupts() as interrupts:
         run = SweepRun(
-            plan=plan,
-            inputs=inputs,
             table=table,
+            inputs=inputs,
             on_event=on_event,
             on_trained=on_trained,
             ownership=ownership,
             interrupts=interrupts,
-            limits=limits,
             scratch=Path(scratch.name),
         )
         try:
@@ -200,7 +194,7 @@ def run_plan(
     error = ownership.why_lost or error
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
-    limit = limits.reached(table) if table.num_left and not is_interrupted and error is None else None
+    limit = reached_limit(table, run.began) if table.num_left and not is_interrupted and error is None else None
     if limit is not None:
         with contextlib.suppress(OSError, ValueError):  # the end of the command's output says it too
             write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
@@ -259,7 +253,7 @@ def outcome_of(table: TrialTable, closing_errors: Sequence[str]) -> SweepOutcome
 
 def run_on_ray(run: SweepRun) -> str | None:
     """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
-    plan, interrupts = run.plan, run.interrupts
+    plan, interrupts = run.table.plan, run.interrupts
     if plan.options.address is None:
         run.note("Starting Ray on this machine ...")
     with connected_to_ray(plan.options.address, run.inputs.num_bytes, run.note) as dashboard:
@@ -278,7 +272,7 @@ def run_on_ray(run: SweepRun) -> str | None:
         try:
             error = handle_until_end(sweep)
             if error is None and sweep.race is not None:
-                show_all(sweep.run, sweep.race.finish())
+                sweep.run.note(*sweep.race.finish())
             if error is None and not run.table.num_left:
                 with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
                     save_tables(plan, run.table.records)
@@ -306,13 +300,13 @@ def announce_stop(run: SweepRun) -> None:
     """Says how to go on after a signal whose sender may not wait for the summary, once."""
     name, run.interrupts.unannounced = run.interrupts.unannounced, None
     if name is not None:
-        run.note(f"Stopped by {name}. Continue with: {resume_command(run.plan.options.folder)}")
+        run.note(f"Stopped by {name}. Continue with: {resume_command(run.table.plan.options.folder)}")
 
 
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     """Starts channel, lanes and Tune; lanes and Tune start concurrently."""
     # What may fail comes first: nothing else has to be closed then.
-    plan, folder, table = run.plan, run.plan.options.folder, run.table
+    table, plan, folder = run.table, run.table.plan, run.table.plan.options.folder
     node = ray.get_runtime_context().get_node_id()
     actor = on_node(Channel, node, max_concurrency=MAX_CALLS)  # without a device
     channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
@@ -326,7 +320,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     lanes = Lanes(
         table=table, tell=tell, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch
     )
-    show_all(run, scale(lanes, table.num_left))
+    run.note(*scale(lanes, table.num_left))
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
@@ -374,16 +368,17 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
         sweep.services.check()
         if not sweep.run.interrupts.count:  # a signal may have gone to Ray's processes too
             if sweep.services.are_well:
-                show_all(sweep.run, remove_ended(sweep.lanes))
+                sweep.run.note(*remove_ended(sweep.lanes))
                 error = why_none_opens(sweep.lanes)
             error = error or sweep.services.why_lost
         error = sweep.run.ownership.why_lost or error or sweep.failure
         if error is None:
             keep_house(sweep)
-            show_all(sweep.run, sweep.silent_workers.watch() if sweep.services.are_well else ())
+            if sweep.services.are_well:
+                sweep.run.note(*sweep.silent_workers.watch())
         if error is None and not is_winding_down and sweep.services.are_well:
             if sweep.race is not None:
-                show_all(sweep.run, sweep.race.update(sweep.run.table.records.values()))
+                sweep.run.note(*sweep.race.update(sweep.run.table.records.values()))
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
         if sweep.run.interrupts.is_stop_requested or error:
@@ -405,7 +400,7 @@ def seconds_to_save(sweep: RunningSweep) -> float:
 
 def wind_down_at_limit(sweep: RunningSweep) -> bool:
     """Starts no further trial, and ends the running ones after their next epoch, if a limit is reached."""
-    reached = sweep.run.limits.reached(sweep.run.table)
+    reached = reached_limit(sweep.run.table, sweep.run.began)
     if reached is None:
         return False
     sweep.run.note(f"{reached} is reached: running trials end after their next epoch")
@@ -415,17 +410,11 @@ def wind_down_at_limit(sweep: RunningSweep) -> bool:
 
 def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
-    show_all(sweep.run, scale(sweep.lanes, sweep.run.table.num_left))
+    sweep.run.note(*scale(sweep.lanes, sweep.run.table.num_left))
     sweep.searcher.max_live = sweep.lanes.num_live
-    minutes = sweep.run.plan.options.node_wait_minutes
+    minutes = sweep.run.table.plan.options.node_wait_minutes
     if sweep.lanes.seconds_without_node > 60 * minutes:
         sweep.run.interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
-
-
-def show_all(run: SweepRun, lines: Iterable[str]) -> None:
-    """Shows lines to the user."""
-    for line in lines:
-        run.note(line)
 
 
 def keep_house(sweep: RunningSweep) -> None:
@@ -433,7 +422,8 @@ def keep_house(sweep: RunningSweep) -> None:
     is_due = sweep.must_prune or time.monotonic() >= sweep.next_journal
     if not is_due or (sweep.housekeeping is not None and sweep.housekeeping.is_alive()):
         return
-    options, records = sweep.run.plan.options, list(sweep.run.table.records.values()) if sweep.must_prune else []
+    table = sweep.run.table
+    options, records = table.plan.options, list(table.records.values()) if sweep.must_prune else []
     sweep.must_prune, sweep.next_journal = False, time.monotonic() + JOURNAL_SECONDS
 
     def keep() -> None:
@@ -465,9 +455,9 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
     note_event(sweep.lanes, event)
     if event.kind == "ended" and event.facts["how"] == "failed" and "wall_seconds" not in event.facts:
         assert event.record is not None
-        record_death(open_folder(sweep.run.plan.options.folder), event.record, event)
+        record_death(open_folder(sweep.run.table.plan.options.folder), event.record, event)
     sweep.metrics.update()
-    sweep.run.on_event(event, sweep.run.table)
+    sweep.run.on_event(event)
 
 
 def record_death(root: fs.SubTreeFileSystem, record: TrialRecord, event: Event) -> None:

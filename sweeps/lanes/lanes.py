@@ -52,11 +52,10 @@ class Lanes:
     failures: list[str] = field(default_factory=list)
     """Why lanes could not open, since one did."""
     asked: dict[str, float] = field(default_factory=dict)
-    """When each lane was begun, or was last said to have no workers, on the monotonic clock."""
+    """When each lane so far was begun, or was last said to have no workers, on the monotonic clock."""
     idle: set[str] | None = None
     """Placement groups without workers at the last look for them; None before a lane was lost."""
     next_look: float = 0.0
-    num_opened: int = 0
     nodes: dict[str, str] = field(default_factory=dict)
     """Hosts of the alive nodes at the last check, by node id."""
     next_check: float = 0.0
@@ -82,13 +81,12 @@ class Lanes:
 def open_lanes(lanes: Lanes, count: int) -> None:
     """Starts `count` further lanes; they open after some seconds."""
     for _ in range(count):
-        name = f"{lanes.plan.options.name}-lane{lanes.num_opened}"
+        name = f"{lanes.plan.options.name}-lane{len(lanes.asked)}"
         setup = LaneSetup(
             lane=name, channel=lanes.channel, plan=lanes.plan, inputs=lanes.inputs, driver_id=lanes.driver_id
         )
         lanes.runs.append(open_lane(setup, lanes.scratch, lanes.refused))
         lanes.asked[name] = time.monotonic()
-        lanes.num_opened += 1
 
 
 def note_event(lanes: Lanes, event: Event) -> None:

@@ -60,7 +60,7 @@ def create_sweep(prepared: PreparedSweep, command: str) -> SweepPlan:
             if inputs.held_out:
                 rows = held_out_rows(inputs.held_out)
                 write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
-            write_groups(options.folder, inputs.dev)
+            write_groups(options.folder, inputs.rows("dev"))
             if inputs.kept_space is not None:
                 name = SPACE_JSON if isinstance(options.space, SearchSpace) else SPACE_FILE
                 write_bytes(open_folder(options.folder), name, inputs.kept_space)
@@ -124,7 +124,7 @@ def sweep_info(
             "skipped": [*inputs.skipped, *inputs.left_out],
             "repeats": count_repeats(inputs),
             CUT_ROWS_KEY: [vars(rows) for rows in inputs.cut_rows],
-            DROPPED_ROWS_KEY: {name: vars(table.dropped) for name, table in inputs.train.items() if table.dropped},
+            DROPPED_ROWS_KEY: {name: vars(one.dropped) for name, one in inputs.rows("train").items() if one.dropped},
         },
         "encoder": {"name": space.base.encoder.name, "fingerprint": next(iter(fingerprints.values()))},
         **several,
@@ -142,11 +142,11 @@ def count_repeats(inputs: SweepInputs) -> dict[str, dict[str, int]]:
 
     Both are those of the first configuration that has the task.
     """
-    counts = {}
-    for name, table in inputs.train.items():
+    counts, dev = {}, inputs.rows("dev")
+    for name, table in inputs.rows("train").items():
         task, groups = inputs.space.base.task(name), repeated_rows(table.texts)
         counts[name] = {
-            "dev_rows_in_train": int(repeats_row(inputs.dev[name].texts, table.texts).sum()),
+            "dev_rows_in_train": int(repeats_row(dev[name].texts, table.texts).sum()),
             "contradictions": len(contradicting_rows(task, table.labels, groups)),
         }
     return counts

@@ -15,6 +15,7 @@ from mtlib.stages.keys import next_stage_starts_from_best
 from mtlib.stages.plan import num_epochs, scored_epochs, tasks_active_by
 from sweeps.options import SweepOptions
 from sweeps.plan.inputs import SweepInputs, planned_configs
+from sweeps.reuse.finished_trials import score_names
 
 BYTES_PER_PREDICTION = 20
 """The size of an example's id and label in a compressed table, without the four bytes of each logit."""
@@ -64,7 +65,8 @@ def disk_need(
     copies = math.ceil(options.num_trials(len(configs)) / len(configs))
     weights = sorted(measure(config) for config in configs for _ in range(copies * num_best(config)))
     # Of a trial that has ended only the epochs stay by whose score it is among the best.
-    num_weights = options.keep_models * max(map(num_scores, configs)) + num_concurrent * max(map(num_best, configs))
+    num_scores = max(len(score_names(config)) for config in configs)
+    num_weights = options.keep_models * num_scores + num_concurrent * max(map(num_best, configs))
     # The end of a stage in the store has at most what there is at the trial's end.
     entries = (num_best(own) * measure(own) + state_bytes(own, measure) + record_bytes(own, inputs) for own in ends)
     stages = copies * sum(entries) if options.shares_stages else 0
@@ -74,14 +76,9 @@ def disk_need(
     return sum(weights[-num_weights:]) + min(options.keep_bytes, stages) + states + records
 
 
-def num_scores(config: TrialConfig) -> int:
-    """Scores by which best weights are kept: that of each task, and the overall one."""
-    return len(config.active_tasks) + 1
-
-
 def most_best(config: TrialConfig) -> int:
     """Returns the most epochs that are best by some score."""
-    return min(num_scores(config), len(scored_epochs(config)))
+    return min(len(score_names(config)), len(scored_epochs(config)))
 
 
 def expected_best(config: TrialConfig) -> int:

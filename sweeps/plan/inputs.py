@@ -34,8 +34,6 @@ class SweepInputs:
     """All tables that trials read, until they are tokenised: texts take more memory than their tokens."""
     held_out: Mapping[str, Table] = dataclasses.field(default_factory=dict)
     """The held-out rows by task; empty where none are."""
-    dev: Mapping[str, Table] = dataclasses.field(default_factory=dict)
-    """The dev rows by task, as the first configuration reads them that has the task."""
     fingerprint: str
     """SHA-256 of all tables."""
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -53,11 +51,10 @@ class SweepInputs:
     precision_reason: str | None = None
     """Why the base's precision was chosen, in a clause; None where it is the user's or the space's."""
 
-    @property
-    def train(self) -> dict[str, Table]:
-        """The train rows by task, as the first configuration reads them that has the task."""
+    def rows(self, split: str) -> dict[str, Table]:
+        """The rows of a split by task, as the first configuration reads them that has the task."""
         tables = first_tables(self.tables)[0].items()
-        return {name: table for (name, split), table in tables if split == "train" and name == table.task}
+        return {name: table for (name, its), table in tables if its == split and name == table.task}
 
     def rows_of(self, config: TrialConfig) -> dict[TableKey, int]:
         """Usable rows by (set, split), as a point of the space has them."""
@@ -81,7 +78,6 @@ def read_inputs(space: SearchSpace, folder: Path) -> SweepInputs:
         other_rows={pair: len(table.ids) for pair, table in others.items()},
         tables={pair: table for pair, table in everything.items() if pair[0][1] != HELD},
         held_out={task: table for (task, split), table in tables.items() if split == HELD},
-        dev={task: table for (task, split), table in tables.items() if split == "dev"},
         fingerprint=inputs_fingerprint(tables, others),
         fingerprints=table_fingerprints(tables, others),
         # Several tables may hold one file, whose lines are named once.

@@ -19,7 +19,7 @@ def fit_encoders(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[s
     refuses it. All encoders have the same, so that it explains no difference between them.
 
     Raises:
-        ValueError: as `check_encoders_fit`, or there is no cluster at the address.
+        ValueError: as `check_encoders_fit`.
     """
     if inputs.space.base.precision != "auto":
         check_encoders_fit(options, inputs, encoders)
@@ -60,11 +60,10 @@ def with_precision(inputs: SweepInputs, precision: str, why: str | None) -> Swee
 
 
 def machines_have_bf16(options: SweepOptions) -> bool:
-    """Returns whether this machine, or every node of the cluster that a worker fits, has instructions for bf16."""
+    """Returns whether this machine, or every node of the joined cluster that a worker fits, has instructions for
+    bf16."""
     if options.address is None:
         return has_bf16(on_gpu=options.gpus_per_worker > 0)
     from sweeps.cluster.capacity import nodes_have_bf16  # here: a dry run on this machine does not load Ray
-    from sweeps.cluster.connection import connected_to_ray
 
-    with connected_to_ray(options.address):
-        return nodes_have_bf16(options)
+    return nodes_have_bf16(options)

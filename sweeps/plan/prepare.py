@@ -67,13 +67,13 @@ class PreparedSweep:
         )
 
 
-def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack | None = None) -> PreparedSweep:
+def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack) -> PreparedSweep:
     """Turns options into a sweep that can be run: a new one, a resumed one or a dry run, which fetches no weights.
 
     Args:
         options: as they are given.
         show: gets lines about the sweep as they become known.
-        cluster: until it is closed, Ray is connected to a cluster; None connects for single facts of the cluster alone.
+        cluster: until it is closed, Ray is connected to the cluster, if there is an address of one.
 
     Raises:
         ValueError: one line: space, data, encoder, machine or storage do not fit the options.

@@ -106,8 +106,7 @@ def describe_skipped(skipped: Sequence[str]) -> list[str]:
         return []
     shown = [f"  {line}" for line in skipped[:MAX_SKIPPED_ROWS]]
     more = [f"  and {len(skipped) - MAX_SKIPPED_ROWS} more"] if len(skipped) > MAX_SKIPPED_ROWS else []
-    rows = "1 row" if len(skipped) == 1 else f"{len(skipped)} rows"
-    return [f"{rows} cannot be used and will be left out:", *shown, *more]
+    return [f"{counted(len(skipped), 'row')} cannot be used and will be left out:", *shown, *more]
 
 
 def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:

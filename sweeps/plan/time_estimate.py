@@ -79,9 +79,7 @@ def estimate_seconds(
 ) -> float:
     """Wall seconds of the whole sweep, stages that are shared counted once.
 
-    Args:
-        options, inputs: of the sweep.
-        time_of: the times of a configuration's step with one of its sets.
+    `time_of` gives the times of a configuration's step with one of its sets.
     """
     configs, spans = planned_configs(options, inputs.space), distinct_spans(options, inputs)
     training = sum(span.steps * seconds_per_step(span.config, span.cut.stage, time_of) for span in spans)
@@ -135,7 +133,7 @@ def step_timer(
 def sample_tokens(inputs: SweepInputs, pretrained: PretrainedEncoder, folder: Path) -> Mapping[str, TokenTable]:
     """Returns some train rows of each task, spread evenly over its table, as tokens."""
     sampled = {}
-    for name, table in inputs.train.items():
+    for name, table in inputs.rows("train").items():
         rows = np.linspace(0, len(table.ids) - 1, min(SAMPLED_ROWS, len(table.ids))).astype(int)
         sampled[name] = pick_rows(table, rows)
     return tokenize(sampled, pretrained.tokenizer, folder)

@@ -68,7 +68,7 @@ def fit_tokenizers(
         require(recorded is None or recorded.tokens in (None, tokens), rule, why)
         fitted[name], records[name] = chosen, TokenizerRecord(source=chosen.tokenizer_source, tokens=tokens)
     tokenizers = {name: encoder.tokenizer for name, encoder in fitted.items()}
-    cut_rows = find_cut_rows(inputs.space.configs, inputs.train, tokenizers) if begun is None else []
+    cut_rows = find_cut_rows(inputs.space.configs, inputs.rows("train"), tokenizers) if begun is None else []
     lines += [f"{rows.sentence(inputs.space.base.task(rows.task).title)}." for rows in most_cut(cut_rows)]
     return dataclasses.replace(inputs, tokenizers=records, cut_rows=cut_rows), fitted, lines
 

@@ -83,11 +83,7 @@ def prepare_starting_point(
 ) -> StartingPoint:
     """Finds the furthest point from which a trial can continue, and puts its files there.
 
-    Args:
-        folder: of the trial.
-        start: what its `trial.json` says so far.
-        config, origin: of the trial.
-        cuts: of the trial, first to last.
+    `start` is what the trial's `trial.json` says so far; `cuts` are first to last.
     """
     delete_folder(folder.own, FETCHED)  # a kill may have left it
     own = own_starting_point(folder, start, config, origin)

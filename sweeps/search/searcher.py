@@ -19,12 +19,22 @@ import optuna
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from results.records.replicated_best import mean_score
+from mtlib.config.trial import TrialConfig
+from results.records.replicated_best import by_configuration, mean_score
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.driver.trials.messages import Message
 from sweeps.driver.trials.stage_order import NOTHING_SHARED, StageKeys, choose_startable, done_ends, find_stage_keys
 from sweeps.driver.trials.table import TrialRow, TrialTable
-from sweeps.driver.trials.trial import KnownConfiguration, Trial, known_configurations, left_to_run, trial_id_of
+from sweeps.driver.trials.trial import (
+    Replicates,
+    completed_trials,
+    is_complete,
+    left_to_run,
+    make_trial,
+    replicates_left,
+    trial_id_of,
+    trial_of,
+)
 from sweeps.search.base_point import base_point
 from sweeps.search.study import add_ended, ask_known, ask_new
 
@@ -56,48 +66,51 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self.max_live = max_live
         self._table, self._plan, self._study, self._tell_table = table, table.plan, study, tell
         self._is_decision_due = is_decision_due
-        self._made: dict[Pair, tuple[Trial, StageKeys]] = {}
+        self._made: dict[Pair, tuple[TrialRecord, StageKeys]] = {}
         """Trials that were considered, with the keys of their stages: both take time to make."""
         self._open: dict[int, optuna.Trial] = {}
         """Configurations that have begun and not ended in the study, by number."""
-        for one in self._known().values():
-            if one.records and not self._common_left(one):
-                self._add_ended(one)
+        self._in_tune: dict[str, TrialRow] = {}
+        """By Tune's id: from their suggestion until Optuna has been told of their end."""
+        for number, own in self._known().items():
+            if not self._common_left(own):
+                self._add_ended(number, own)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Returns the next trial for Tune; None if it must wait, FINISHED if there is no more."""
         if self._table.takes_no_trials:
             return str(Searcher.FINISHED)
-        if len(self._table.in_tune) >= self.max_live:
+        if len(self._in_tune) >= self.max_live:
             return None
-        must_wait = bool(self._table.in_tune) or self._awaits_decision()  # first: what is decided now is seen below
+        must_wait = bool(self._in_tune) or self._awaits_decision()  # first: what is decided now is seen below
         trial = self._next_trial()
         if trial is None:
             return None if must_wait else str(Searcher.FINISHED)
         if trial.number not in self._open and not self._is_further(trial.replicate):
-            one = self._known()[trial.number]
             space, search = self._plan.space, self._plan.options.search
-            self._begin(one, ask_known(self._study, space, search, one.number, one.params))
-        self._tell_table(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
-        return {"sweep": self._plan.options.name, "trial": self._table.rows[trial.trial_id].description}
+            begun = ask_known(self._study, space, search, trial.number, trial.params)
+            self._begin(trial.number, self._known()[trial.number], begun)
+        self._tell_table(Message(kind="suggested", facts={"trial": trial}))
+        row = self._in_tune[trial_id] = self._table.rows[trial.trial_id]
+        return {"sweep": self._plan.options.name, "trial": row.description}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Reports the best score so far to Optuna, for the first training of a configuration."""
-        row = self._table.in_tune.get(trial_id)
+        row = self._in_tune.get(trial_id)
         if row is not None and result["epoch"]:
             self._report(row, result["epoch"], result["best"])
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tells Optuna how a configuration ended, once all its trials have; an interrupted trial has not ended."""
-        row = self._table.in_tune[trial_id]
+        row = self._in_tune[trial_id]
         if not error and result is not None and row.record.status not in UNFINISHED:
-            one = self._known()[row.record.number]
+            number, own = row.record.number, self._known()[row.record.number]
             if row.record.status != "failed":
                 self._report(row, result["epoch"], result["best"])
-            if one.number in self._open and not self._common_left(one):
-                state, value = self._end_of(one)
-                self._study.tell(self._open.pop(one.number), value, state)
-        self._tell_table(Message(kind="recorded", facts={"tune_id": trial_id}))
+            if number in self._open and not self._common_left(own):
+                state, value = self._end_of(own)
+                self._study.tell(self._open.pop(number), value, state)
+        del self._in_tune[trial_id]
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's pickle of its own settings, which is never read."""
@@ -109,23 +122,23 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def restore(self, checkpoint_path: str) -> None:
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
-    def _known(self) -> dict[int, KnownConfiguration]:
-        """Returns the configurations by number, with the trials that have begun or are to begin."""
-        return known_configurations(self._plan, self._table.records.values())
+    def _known(self) -> dict[int, dict[int, TrialRecord]]:
+        """Returns the trials that have begun or are to begin, by configuration, in the order of the numbers."""
+        return dict(sorted(by_configuration(self._table.records.values()).items()))
 
-    def _next_trial(self) -> Trial | None:
+    def _next_trial(self) -> TrialRecord | None:
         """Returns the trial to start now, sampled if need be; None if there is none, or each needs a stage in training.
 
         Replicates of complete configurations come first. In a race one round follows another, and in a round those
         come first that are likely to stay: the next round begins before it is decided who leaves.
         """
-        race, running = self._table.race, {pair_of(row) for row in self._table.in_tune.values()}
+        race, running = self._table.race, {pair_of(row) for row in self._in_tune.values()}
         while True:
             known = self._known()
             left = [pair for pair in left_to_run(self._plan, known, race) if pair not in running]
 
-            def is_first(pair: Pair, known: Mapping[int, KnownConfiguration] = known) -> bool:
-                return pair[1] == 0 or not known[pair[0]].is_complete
+            def is_first(pair: Pair, known: Mapping[int, Replicates] = known) -> bool:
+                return pair[1] == 0 or not is_complete(known[pair[0]])
 
             waiting = sorted(left, key=is_first if race is None else self._raced_late(known))
             if (chosen := self._choose(known, waiting)) is not None:
@@ -138,43 +151,43 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Returns whether a race is about to decide, so that it is not known yet whether there are more trials."""
         return self._is_decision_due(self._table.records.values())
 
-    def _raced_late(self, known: Mapping[int, KnownConfiguration]) -> Callable[[Pair], tuple[int, float]]:
+    def _raced_late(self, known: Mapping[int, Replicates]) -> Callable[[Pair], tuple[int, float]]:
         """Returns what orders the trials of a race:
         the replicate, then the configuration's mean score, the highest first."""
         metric, replicates = self._plan.space.metric, self._plan.options.replicates
 
         def rank(pair: Pair) -> tuple[int, float]:
-            completed = known[pair[0]].completed(replicates)
+            completed = completed_trials(known[pair[0]], replicates)
             return pair[1], -mean_score(completed, metric) if completed else 0.0
 
         return rank
 
-    def _choose(self, known: Mapping[int, KnownConfiguration], waiting: Sequence[Pair]) -> Trial | None:
+    def _choose(self, known: Mapping[int, Replicates], waiting: Sequence[Pair]) -> TrialRecord | None:
         """Returns the one of some trials that starts now; None if each needs a stage in training."""
         ahead = [row for row in self._table.rows.values() if row.past_epochs or row.num_stages]
         done = {key for row in ahead for key in done_ends(self._make(known, pair_of(row))[1], row)}
-        running = [self._make(known, pair_of(row))[1] for row in self._table.in_tune.values()]
+        running = [self._make(known, pair_of(row))[1] for row in self._in_tune.values()]
         made = [self._make(known, pair) for pair in waiting]
         index = choose_startable([keys for _, keys in made], running, done)
         return None if index is None else made[index][0]
 
-    def _early_replicates(self, known: Mapping[int, KnownConfiguration]) -> list[Pair]:
+    def _early_replicates(self, known: Mapping[int, Replicates]) -> list[Pair]:
         """Replicates that have not begun of configurations whose first trial is running, if none is ever pruned."""
         if self._plan.options.scheduler != "none":
             return []
-        firsts = [row.record.number for row in self._table.in_tune.values() if row.record.replicate == 0]
+        firsts = [row.record.number for row in self._in_tune.values() if row.record.replicate == 0]
         pairs = [(number, again) for number in firsts for again in range(1, self._plan.options.common_replicates)]
-        early = [(number, again) for number, again in pairs if again not in known[number].records]
+        early = [(number, again) for number, again in pairs if again not in known[number]]
         return early if self._plan.options.until_decided is None else sorted(early, key=self._raced_late(known))
 
-    def _make(self, known: Mapping[int, KnownConfiguration], pair: Pair) -> tuple[Trial, StageKeys]:
+    def _make(self, known: Mapping[int, Replicates], pair: Pair) -> tuple[TrialRecord, StageKeys]:
         """Returns a trial of a known configuration, and the keys of the stages that it passes through."""
         if pair not in self._made:
             number, replicate = pair
-            trial, options = known[number].make_trial(self._plan.space, replicate), self._plan.options
+            trial, options = trial_of(self._plan.space, known[number], replicate), self._plan.options
             keys = NOTHING_SHARED
             if options.shares_stages:
-                keys = find_stage_keys(trial.config, self._plan.data_folder, options.workers)
+                keys = find_stage_keys(TrialConfig.from_json(trial.config), self._plan.data_folder, options.workers)
             self._made[pair] = trial, keys
         return self._made[pair]
 
@@ -186,23 +199,23 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             trial, params = ask_new(self._study, space, options.search, options.seed, number)
         else:
             trial = ask_known(self._study, space, options.search, number, params)
-        one = KnownConfiguration(number=number, params=params, records={})
-        self._table.add(self._make({number: one}, (number, 0))[0])  # it may wait for a stage that another one trains
-        self._begin(one, trial)
+        self._table.add(make_trial(space, number, 0, params))  # it may wait for a stage that another one trains
+        self._open[number] = trial
 
     def _is_further(self, replicate: int) -> bool:
         """Returns whether a replicate is one of those that only the best configurations get."""
         return replicate >= self._plan.options.common_replicates
 
-    def _common_left(self, one: KnownConfiguration) -> list[int]:
+    def _common_left(self, own: Replicates) -> list[int]:
         """Replicates of a configuration, of those that each gets, that have not ended."""
-        return [again for again in one.left(self._plan.options.common_replicates) if not self._is_further(again)]
+        left = replicates_left(own, self._plan.options.common_replicates)
+        return [again for again in left if not self._is_further(again)]
 
-    def _begin(self, one: KnownConfiguration, trial: optuna.Trial) -> None:
+    def _begin(self, number: int, own: Replicates, trial: optuna.Trial) -> None:
         """Notes Optuna's trial of a configuration; a first training that ended in an earlier run reports no more."""
-        self._open[one.number] = trial
-        if 0 in one.records and one.records[0].status not in UNFINISHED:
-            row = self._table.rows[trial_id_of(one.number, 0)]
+        self._open[number] = trial
+        if 0 in own and own[0].status not in UNFINISHED:
+            row = self._table.rows[trial_id_of(number, 0)]
             for epoch, best in row.past:
                 self._report(row, epoch, best)
 
@@ -213,27 +226,27 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             row.num_recorded = epoch
             self._open[row.record.number].report(best, epoch)
 
-    def _add_ended(self, one: KnownConfiguration) -> None:
+    def _add_ended(self, number: int, own: Replicates) -> None:
         """Adds a configuration that ended before the sweep was resumed."""
-        state, value = self._end_of(one)
-        first = self._table.rows.get(trial_id_of(one.number, 0))
+        state, value = self._end_of(own)
+        first = self._table.rows.get(trial_id_of(number, 0))
         add_ended(
             self._study,
             self._plan.space,
             self._plan.options.search,
-            one.number,
-            one.params,
+            number,
+            next(iter(own.values())).params,
             state=state,
             value=value,
             reports=() if first is None else first.past,
         )
 
-    def _end_of(self, one: KnownConfiguration) -> tuple[TrialState, float | None]:
+    def _end_of(self, own: Replicates) -> tuple[TrialState, float | None]:
         """Returns how a configuration ended, and the mean of its trials' best scores if it completed."""
-        completed = one.completed(self._plan.options.common_replicates)
+        completed = completed_trials(own, self._plan.options.common_replicates)
         if completed:
             return TrialState.COMPLETE, mean_score(completed, self._plan.space.metric)
-        first = one.records.get(0) or next(iter(one.records.values()))
+        first = own.get(0) or next(iter(own.values()))
         return (TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL), None
 
 

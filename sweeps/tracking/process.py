@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
@@ -59,12 +60,20 @@ class TrackerProcess:
     is_closing: threading.Event
     """Set once no further message will come."""
     make: Callable[[str, TrackedSweep, Callable[[str], None]], Tracker] = make_tracker
-    tracker: Tracker | None = None
     trials: dict[str, TrackedRun] = field(default_factory=dict)
     """By name, those whose run is open, with the run's id."""
-    logged: dict[str, Logged] = field(default_factory=dict)
-    """By trial."""
     is_down: bool = False
+
+    @cached_property
+    def tracker(self) -> Tracker:
+        """Made when it is first needed, and tried again where that fails."""
+        return self.make(self.name, self.sweep, self.note)
+
+    @cached_property
+    def logged(self) -> dict[str, Logged]:
+        """How far each trial was logged, by its name."""
+        found = read_json(self.root, self.path) if is_file(self.root, self.path) else {}
+        return {name: Logged(**own) for name, own in found.items()}
 
     @property
     def root(self) -> fs.SubTreeFileSystem:
@@ -111,10 +120,6 @@ class TrackerProcess:
 
     def try_to_handle(self, message: Mapping[str, Any]) -> None:
         """Handles a message: the kind of event of a trial, or `finish`."""
-        if self.tracker is None:
-            if is_file(self.root, self.path):
-                self.logged = {name: Logged(**found) for name, found in read_json(self.root, self.path).items()}
-            self.tracker = self.make(self.name, self.sweep, self.note)
         if message["kind"] == "finish":
             self.finish(message["answer"])
             return
@@ -124,7 +129,6 @@ class TrackerProcess:
 
     def begin(self, trial: TrackedRun, _message: Mapping[str, Any]) -> None:
         """Opens the run of a trial, or continues it."""
-        assert self.tracker is not None
         if trial.name not in self.trials:
             logged = self.logged.setdefault(trial.name, Logged())
             logged.has_ended = False
@@ -140,7 +144,6 @@ class TrackerProcess:
             return
         self.begin(trial, message)
         self.write_logged({trial.name: replace(logged, epochs=epoch)})
-        assert self.tracker is not None
         self.tracker.log(self.trials[trial.name], message["step"], message["values"])
         logged.epochs = epoch
 
@@ -151,7 +154,6 @@ class TrackerProcess:
         if (logged.has_ended and is_over) or (trial.name not in self.trials and not is_over):
             return
         self.begin(trial, message)
-        assert self.tracker is not None
         self.tracker.end(self.trials[trial.name], message["status"], message["values"])
         del self.trials[trial.name]
         logged.has_ended = is_over
@@ -165,7 +167,6 @@ class TrackerProcess:
             return
         self.begin(trial, message)
         if logged.epochs > message["epochs"]:
-            assert self.tracker is not None
             self.tracker.discard(self.trials[trial.name])
             del self.trials[trial.name]
             logged = self.logged[trial.name] = Logged(discarded=logged.discarded + 1)
@@ -181,7 +182,6 @@ class TrackerProcess:
     def finish(self, answer: str) -> None:
         """Closes all runs, and keeps the answer and the files of the sweep."""
         self.close()
-        assert self.tracker is not None
         own = self.sweep.folder
         places = [own, split_location(own)[0], *PLACE.findall(json.dumps(read_sweep(own), ensure_ascii=False))]
         with TemporaryDirectory() as scratch:

@@ -33,6 +33,7 @@ from search_spaces.space_json import SPACE_JSON, space_from_json
 from sweeps.api import ordered_texts, ray_address, run_sweep, text_rows
 from sweeps.cli.summary import Ending
 from sweeps.driver.run_sweep import SweepOutcome
+from sweeps.driver.trials.table import TrialTable
 from sweeps.options import MOST_RACED, SweepOptions, SweepPlan
 from tests.architectures import ENCODERS
 from tests.one_line_error import one_line_error
@@ -60,8 +61,8 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
     """The plans of the sweeps that would run; nothing is trained."""
     found: list[SweepPlan] = []
 
-    def note(plan: SweepPlan, *_given: object, **_hooks: object) -> SweepOutcome:
-        found.append(plan)
+    def note(table: TrialTable, *_given: object, **_hooks: object) -> SweepOutcome:
+        found.append(table.plan)
         return SweepOutcome(counts={"complete": 7}, failures={})
 
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", note)

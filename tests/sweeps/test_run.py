@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,18 +21,15 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 import sweeps.driver.run_sweep
-from results.records.driver_file import Ownership
 from results.records.epochs import write_epoch
 from results.records.tables import read_trials
-from results.records.trials import TrialRecord, read_sweep
+from results.records.trials import read_sweep
 from results.sweep import load_sweep
 from search_spaces.space import grid_trials
 from sweeps.cluster.connection import free_port
-from sweeps.driver.history import KnownTrials
-from sweeps.driver.run_sweep import OnEvent, SweepOutcome, close_records
-from sweeps.driver.trials.table import open_table
+from sweeps.driver.run_sweep import SweepOutcome, close_records
+from sweeps.driver.trials.table import TrialTable
 from sweeps.driver.trials.trial import make_trial
-from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepPlan
 from sweeps.plan.given_options import read_saved_options
 from sweeps.run import main
@@ -45,7 +42,7 @@ from tests.results.conftest import build_report
 from tests.scripts import ROOT, run_process, run_script
 
 SCRIPT = ROOT / "sweeps" / "run.py"
-Run = Callable[[SweepPlan, OnEvent, Sequence[TrialRecord]], SweepOutcome]
+Run = Callable[[TrialTable], SweepOutcome]
 
 Capture = pytest.CaptureFixture[str]
 
@@ -68,20 +65,10 @@ def small_sweep(data: Path, encoder: Path, storage: Path) -> list[str]:
 def replace_run(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """Replaces the function that runs a sweep."""
 
-    def run_plan(
-        plan: SweepPlan,
-        _inputs: TrainingInputs,
-        on_event: OnEvent,
-        _ownership: Ownership,
-        known: KnownTrials | None = None,
-        **_hooks: object,
-    ) -> SweepOutcome:
-        return run(plan, on_event, known.records if known else ())
-
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", run_plan)
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", lambda table, *_given, **_hooks: run(table))
 
 
-def outcome(_plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = ()) -> SweepOutcome:
+def outcome(_table: TrialTable) -> SweepOutcome:
     return SweepOutcome(counts={"complete": 7}, failures={}, is_interrupted=False, error=None)
 
 
@@ -150,9 +137,9 @@ def test_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
 ) -> None:
     plans: list[SweepPlan] = []
 
-    def note(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
-        plans.append(plan)
-        return outcome(plan, on_event)
+    def note(table: TrialTable) -> SweepOutcome:
+        plans.append(table.plan)
+        return outcome(table)
 
     replace_run(monkeypatch, note)
     assert main(command) == 0
@@ -176,20 +163,19 @@ def write_trials(folder: str, *statuses: str) -> None:
 
 @dataclass
 class InterruptedSweep:
-    """A sweep interrupted with its first trial complete and its second failed, and the later calls that run it."""
+    """A sweep interrupted with its first trial complete and its second failed, and the tables of its later runs."""
 
     folder: Path
-    plans: list[SweepPlan]
-    known: list[Sequence[TrialRecord]]
+    tables: list[TrialTable]
 
 
 @pytest.fixture(scope="module")
 def interrupted_storage(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A storage with an interrupted sweep `first`; must not be changed."""
 
-    def interrupt(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
-        write_trials(plan.options.folder, "complete", "failed", "interrupted")
-        close_records(plan, open_table(plan, known).records)
+    def interrupt(table: TrialTable) -> SweepOutcome:
+        write_trials(table.plan.options.folder, "complete", "failed", "interrupted")
+        close_records(table.plan, table.records)
         return SweepOutcome(counts={}, failures={}, is_interrupted=True, error=None)
 
     storage = tmp_path_factory.mktemp("interrupted")
@@ -202,12 +188,11 @@ def interrupted_storage(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_f
 @pytest.fixture
 def interrupted(interrupted_storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InterruptedSweep:
     shutil.copytree(interrupted_storage, tmp_path, dirs_exist_ok=True)
-    found = InterruptedSweep(tmp_path / "first", [], [])
+    found = InterruptedSweep(tmp_path / "first", [])
 
-    def note(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
-        found.plans.append(plan)
-        found.known.append(known)
-        return outcome(plan, on_event)
+    def note(table: TrialTable) -> SweepOutcome:
+        found.tables.append(table)
+        return outcome(table)
 
     replace_run(monkeypatch, note)
     return found
@@ -218,9 +203,10 @@ def test_resumed_sweep_has_its_records_and_options(
 ) -> None:
     before = read_sweep(interrupted.folder)
     assert main(["--resume", "first", "--storage", str(tmp_path)]) == 0
-    (plan,), (known,) = interrupted.plans, interrupted.known
-    assert (plan.options.folder, plan.space.base.encoder.max_length) == (str(interrupted.folder), 32)
-    assert [record.status for record in known] == ["complete", "failed", "queued"], "the others have not begun"
+    (table,) = interrupted.tables
+    assert (table.plan.options.folder, table.plan.space.base.encoder.max_length) == (str(interrupted.folder), 32)
+    assert [record.status for record in table.records.values()] == ["complete", "failed", *["queued"] * 5]
+    assert [record.epochs for record in table.records.values()] == [1, 1, 1, *[0] * 4], "the others have not begun"
     text = capsys.readouterr().out
     assert "2 of 7 trials have ended; " in text
     assert "Files: " in text
@@ -241,7 +227,7 @@ def test_finished_sweep_is_reported_and_ranked_without_ray(
     assert f"Trials in {interrupted.folder}: " in printed.out
     assert f"Files: {interrupted.folder}" in printed.out
     assert printed.err == ("1 of 7 trials failed.\n" if code else "")
-    assert interrupted.plans == [], "no Ray was opened"
+    assert interrupted.tables == [], "no Ray was opened"
     assert [record.status for record in read_trials(interrupted.folder)] == [status, *["complete"] * 6]
     storage = JournalStorage(JournalFileBackend(str(interrupted.folder / JOURNAL_NAME)))
     study = optuna.load_study(study_name=interrupted.folder.name, storage=storage)

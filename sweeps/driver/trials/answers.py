@@ -61,15 +61,15 @@ def next_report(row: TrialRow, num_seen: int) -> Any:
 
     Tune's schedulers and searchers see `epoch`, which counts overall scores, and `best`.
     """
-    if len(row.reports) <= num_seen and row.end is None:
+    seen = row.reports[: num_seen + 1]
+    is_end = len(seen) <= num_seen
+    if is_end and row.end is None:
         return WAITING
-    is_end = len(row.reports) <= num_seen
-    found = row.reports[min(num_seen, len(row.reports) - 1)] if row.reports else None
     return {
-        "epoch": found.scored_epoch if found else 0,
-        "trained_epochs": found.epoch if found else 0,
-        "best": found.best if found else float("-inf"),
-        "is_last": found.is_last if found else False,
+        "epoch": len(seen),
+        "trained_epochs": seen[-1].epoch if seen else 0,
+        "best": seen[-1].best if seen else float("-inf"),
+        "is_last": seen[-1].is_last if seen else False,
         "status": row.end if is_end else "",
         "done": is_end,
     }

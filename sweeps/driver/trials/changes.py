@@ -23,7 +23,7 @@ def apply(table: TrialTable, message: Message) -> list[Event]:
     with table.lock:
         if message.number is not None:
             table.waiting[message.number] = message
-        return list(CHANGES[message.kind](table, message))
+        return list(CHANGES[message.kind](table, message) or ())
 
 
 def note(text: str) -> Event:
@@ -156,13 +156,12 @@ def on_starting_point(table: TrialTable, message: Message) -> Iterator[Event]:
     yield event_of(row, message)
 
 
-def on_past_epochs(table: TrialTable, message: Message) -> Iterator[Event]:
+def on_past_epochs(table: TrialTable, message: Message) -> None:
     """A trial goes on after epochs that were trained before, by itself or by others."""
     row = hear(table, message)
     if not is_unwanted(row, message.attempt):
         for report in message.facts["epochs"]:
             record_epoch(table, row, report)
-    yield from ()
 
 
 def on_epoch(table: TrialTable, message: Message) -> Iterator[Event]:
@@ -195,14 +194,9 @@ def record_epoch(table: TrialTable, row: TrialRow, report: Mapping[str, Any]) ->
             peak_memory_bytes=report.get("peak_memory_bytes", record.peak_memory_bytes),
             checkpoint=f"trials/{record.trial_id}/checkpoint",
         )
-    if epoch in row.reported:
-        return
-    row.reported.add(epoch)
-    if report["scored_epoch"] > 0:
+    if report["scored_epoch"] > len(row.reports):
         best = max(report["score"], row.reports[-1].best if row.reports else float("-inf"))
-        row.reports.append(
-            ScoredEpoch(epoch=epoch, scored_epoch=report["scored_epoch"], best=best, is_last=report["is_last"])
-        )
+        row.reports.append(ScoredEpoch(epoch=epoch, best=best, is_last=report["is_last"]))
 
 
 def on_progress(table: TrialTable, message: Message) -> Iterator[Event]:
@@ -234,13 +228,12 @@ def on_stage_finished(table: TrialTable, message: Message) -> Iterator[Event]:
     yield event_of(row, message)
 
 
-def on_worker_error(table: TrialTable, message: Message) -> Iterator[Event]:
+def on_worker_error(table: TrialTable, message: Message) -> None:
     """An error is about to end a worker; of several workers the first says why, the others lose their peers."""
     row = hear(table, message)
     if row.attempt == message.attempt:
         row.why = row.why or message.facts["why"]
         row.cause = message.facts["cause"] if row.cause == "trial" else row.cause
-    yield from ()
 
 
 def on_left(table: TrialTable, message: Message) -> Iterator[Event]:
@@ -283,7 +276,6 @@ def event_of(row: TrialRow, message: Message) -> Event:
 def on_suggested(table: TrialTable, message: Message) -> Iterator[Event]:
     """A trial is to be trained."""
     row = table.add(message.facts["trial"])
-    table.in_tune[message.facts["tune_id"]] = row
     if table.takes_no_trials:
         yield end(row, "interrupted", None)
     else:
@@ -298,18 +290,11 @@ def on_wants_report(table: TrialTable, message: Message) -> Iterator[Event]:
     row.has_process = True
 
 
-def on_verdict(table: TrialTable, message: Message) -> Iterator[Event]:
+def on_verdict(table: TrialTable, message: Message) -> None:
     """The scheduler has decided on a report; the first verdict stays."""
     row, epoch, stop = table.rows[str(message.trial_id)], message.facts["epoch"], message.facts["stop"]
     if row.verdicts.setdefault(epoch, stop) and row.end is None:
         row.record = replace(row.record, status="pruned")
-    yield from ()
-
-
-def on_recorded(table: TrialTable, message: Message) -> Iterator[Event]:
-    """Optuna has been told of a trial's end."""
-    table.in_tune.pop(message.facts["tune_id"])
-    yield from ()
 
 
 def on_tune_failed(_table: TrialTable, message: Message) -> Iterator[Event]:
@@ -320,16 +305,14 @@ def on_tune_failed(_table: TrialTable, message: Message) -> Iterator[Event]:
 # The driver
 
 
-def on_kill(table: TrialTable, message: Message) -> Iterator[Event]:
+def on_kill(table: TrialTable, message: Message) -> None:
     """The driver kills the workers of a trial, which is how they will die."""
     table.rows[str(message.trial_id)].why = message.facts["why"]
-    yield from ()
 
 
-def on_nodes(table: TrialTable, message: Message) -> Iterator[Event]:
+def on_nodes(table: TrialTable, message: Message) -> None:
     """How many lanes there is work for, and which nodes live; idle lanes beyond that close."""
     table.max_lanes, table.alive = message.facts["max_lanes"], frozenset(message.facts["alive"])
-    yield from ()
 
 
 def on_stop(table: TrialTable, _message: Message) -> Iterator[Event]:
@@ -350,7 +333,7 @@ def end_queued(table: TrialTable) -> Iterator[Event]:
         yield end(table.queue.popleft(), "interrupted", None)
 
 
-CHANGES: Mapping[MessageKind, Callable[[TrialTable, Message], Iterator[Event]]] = {
+CHANGES: Mapping[MessageKind, Callable[[TrialTable, Message], Iterator[Event] | None]] = {
     kind: globals()[f"on_{kind}"] for kind in get_args(MessageKind)
 }
-"""What each kind of message does: the function of its name."""
+"""What each kind of message does, and what happens by it, if anything: the function of its name."""

@@ -39,7 +39,6 @@ MessageKind = Literal[
     "suggested",
     "wants_report",
     "verdict",
-    "recorded",
     "tune_failed",
     "lane_ended",
     "kill",
@@ -51,9 +50,8 @@ MessageKind = Literal[
 the epochs that the trial has from before; a stage is done; a bucket does not answer; steps are done; an epoch is
 done; it leaves nodes that are drained; an error ends a worker; the trial has left. From a controller: `workers_died`.
 From Tune and its searcher, those up to `tune_failed`: a trial is to be trained; its process in Tune asks for its next
-scored epoch; the scheduler has decided on one; Optuna has been told of the trial's end; Tune cannot go on. From the
-driver, the others: the run of a lane has ended; workers are killed; which nodes live; everything stops; nothing more
-begins.
+scored epoch; the scheduler has decided on one; Tune cannot go on. From the driver, the others: the run of a lane has
+ended; workers are killed; which nodes live; everything stops; nothing more begins.
 """
 
 
@@ -76,7 +74,7 @@ class Assignment:
     """A trial for a lane to train."""
 
     trial: Mapping[str, Any]
-    """As `sweeps.driver.trials.trial.Trial` describes itself in plain data."""
+    """Its `sweeps.driver.trials.table.TrialRow.description`."""
     attempt: int
     """How often a lane has begun it; messages of an earlier attempt are void."""
     has_gpu_alone: bool = False

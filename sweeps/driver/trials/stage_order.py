@@ -31,7 +31,13 @@ NOTHING_SHARED = StageKeys(ends=(), epochs=(), cuts=frozenset())
 def find_stage_keys(config: TrialConfig, data_folder: Path, num_workers: int) -> StageKeys:
     """Returns the keys of a trial by its configuration alone: nothing is loaded, so they hold for one sweep only."""
     num_rows = dict.fromkeys(config.train_sets, 1)  # how long stages are does not matter here
-    return stage_keys_of(find_cuts(config, data_folder, num_workers, num_rows))
+    cuts = find_cuts(config, data_folder, num_workers, num_rows)
+    ends = [cut for cut in cuts if cut.is_end]
+    return StageKeys(
+        ends=tuple(cut.key for cut in ends),
+        epochs=tuple(cut.total_epochs for cut in ends),
+        cuts=frozenset(key for cut in cuts for key in (cut.key, cut.key_with_best) if key is not None),
+    )
 
 
 def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows: Mapping[str, int]) -> list[Cut]:
@@ -47,16 +53,6 @@ def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows
         environment={"num_workers": num_workers},
     )
     return list_cuts(config, plan_stages(config, num_rows), origin)
-
-
-def stage_keys_of(cuts: Sequence[Cut]) -> StageKeys:
-    """Returns the keys of a trial with these cuts."""
-    ends = [cut for cut in cuts if cut.is_end]
-    return StageKeys(
-        ends=tuple(cut.key for cut in ends),
-        epochs=tuple(cut.total_epochs for cut in ends),
-        cuts=frozenset(key for cut in cuts for key in (cut.key, cut.key_with_best) if key is not None),
-    )
 
 
 def choose_startable(

@@ -18,7 +18,7 @@ from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.driver.trials.messages import ErrorCause, Message, TrialStatus
-from sweeps.driver.trials.trial import Trial, make_trial, num_left_to_run, queued_record
+from sweeps.driver.trials.trial import make_trial, num_left_to_run
 from sweeps.options import SweepPlan
 
 EventKind = Literal[
@@ -64,8 +64,6 @@ class ScoredEpoch:
 
     epoch: int
     """Over all stages, from 1."""
-    scored_epoch: int
-    """The number of epochs with an overall score up to it."""
     best: float
     """Highest score so far by what the search maximises."""
     is_last: bool = False
@@ -83,9 +81,7 @@ class TrialRow:
     has_process: bool = False
     """Whether it has, or had, a process in Tune."""
     reports: list[ScoredEpoch] = field(default_factory=list)
-    """Scored epochs for Tune, those from before that its lane has read again among them."""
-    reported: set[int] = field(default_factory=set)
-    """All epochs that were reported."""
+    """Scored epochs for Tune, from the first one on, those from before that its lane has read again among them."""
     verdicts: dict[int, bool] = field(default_factory=dict)
     """By reported epoch whether the trial stops; missing until the scheduler has decided."""
     num_recorded: int = 0
@@ -127,7 +123,7 @@ class TrialRow:
 
     @property
     def description(self) -> dict[str, Any]:
-        """The trial as plain data, as `Trial` describes itself."""
+        """The trial as plain data, for Tune, lanes and `trial.json`."""
         names = ("trial_id", "number", "replicate", "seed", "params", "config", "config_hash")
         return {name: getattr(self.record, name) for name in names}
 
@@ -163,8 +159,6 @@ class TrialTable:
     """By trial id, those of a grid or on record first, then in order of suggestion."""
     race: RaceRecord | None = None
     """What a race has decided so far."""
-    in_tune: dict[str, TrialRow] = field(default_factory=dict)
-    """By Tune's id: from their suggestion until Optuna has been told of their end."""
     queue: deque[TrialRow] = field(default_factory=deque)
     """Trials that wait for a lane, the next one first."""
     lanes: dict[str, LaneRow] = field(default_factory=dict)
@@ -221,12 +215,10 @@ class TrialTable:
         """Returns the trial that a lane has."""
         return next((row for row in self.rows.values() if row.lane == lane and row.runs), None)
 
-    def add(self, trial: Trial) -> TrialRow:
-        """Returns the row of a trial, which is added queued unless it is there."""
+    def add(self, record: TrialRecord) -> TrialRow:
+        """Returns the row of a trial, which is added unless it is there."""
         with self.lock:
-            if trial.trial_id not in self.rows:
-                self.rows[trial.trial_id] = TrialRow(record=queued_record(trial))
-            return self.rows[trial.trial_id]
+            return self.rows.setdefault(record.trial_id, TrialRow(record=record))
 
 
 def open_table(

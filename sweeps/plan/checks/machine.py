@@ -26,9 +26,9 @@ def check_machine(options: SweepOptions) -> None:
     require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {options.gpus_as_typed}")
 
 
-def join_cluster(options: SweepOptions, cluster: ExitStack | None, note: Callable[[str], None]) -> None:
+def join_cluster(options: SweepOptions, cluster: ExitStack, note: Callable[[str], None]) -> None:
     """Connects to the cluster of a sweep until `cluster` is closed; ValueError if there is none at the address."""
-    if options.address is None or cluster is None:
+    if options.address is None:
         return
     set_driver_variables()
     from sweeps.cluster.connection import connected_to_ray  # here: a dry run on this machine does not load Ray
@@ -38,11 +38,7 @@ def join_cluster(options: SweepOptions, cluster: ExitStack | None, note: Callabl
 
 def use_gpus(options: SweepOptions) -> SweepOptions:
     """Returns the options with a number of GPUs, where they are to be found: one for each worker if there are as many,
-    otherwise none.
-
-    Raises:
-        ValueError: there is no cluster at the address.
-    """
+    otherwise none."""
     if not options.finds_gpus:
         return options
     has_enough = count_gpus(options.address) >= options.workers
@@ -50,15 +46,12 @@ def use_gpus(options: SweepOptions) -> SweepOptions:
 
 
 def count_gpus(address: str | None) -> int:
-    """GPUs of this machine, or of the cluster at an address."""
+    """GPUs of this machine, or of the cluster at an address, which has been joined."""
     if address is None:
         return torch.cuda.device_count()
-    set_driver_variables()
     from sweeps.cluster.capacity import total_resources  # here: a dry run on this machine does not load Ray
-    from sweeps.cluster.connection import connected_to_ray
 
-    with connected_to_ray(address):
-        return int(sum(node.gpus for node in total_resources()))
+    return int(sum(node.gpus for node in total_resources()))
 
 
 def describe_gpus(options: SweepOptions) -> str:

@@ -70,12 +70,12 @@ def after(local: LocalTable, *steps: Step) -> TrialTable:
 def printed(local: LocalTable, *steps: Step) -> list[str]:
     """What `show_progress` prints without a terminal, but of lanes."""
     console = Console(file=io.StringIO(), width=200)
-    with show_progress(console) as on_event:
+    with show_progress(console, local.table) as on_event:
         for step in steps:
             step(local)
             for event in local.events():
                 if event.kind != "lane_open":
-                    on_event(event, local.table)
+                    on_event(event)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -103,7 +103,7 @@ def test_overall_scores_of_different_tasks_are_not_compared(make_plan: MakePlan)
         *(started(), scored(1, sst=0.5, overall=0.5), ended("complete")),
         *(started("0001-r0"), scored(1, "0001-r0", sst=0.4, qqp=0.5, overall=0.45)),
     )
-    line = live_lines([table], NOON)[0]
+    line = live_lines(table, NOON)[0]
     assert "best overall 0.450 of SST+QQP (0001-r0), overall 0.500 of SST (0000-r0)" in line
 
 
@@ -139,10 +139,10 @@ def test_log_has_a_line_from_time_to_time_though_nothing_happens(
     local, now = LocalTable(make_plan()), [0.0]
     monkeypatch.setattr("sweeps.cli.progress.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), width=200)
-    with show_progress(console) as on_event:
+    with show_progress(console, local.table) as on_event:
         for second in range(100):
             now[0] = second
-            on_event(Event(kind="tick"), local.table)
+            on_event(Event(kind="tick"))
     assert isinstance(console.file, io.StringIO)
     assert [line.split("; ")[0] for line in console.file.getvalue().splitlines()] == ["3 queued"] * 6
 
@@ -150,7 +150,7 @@ def test_log_has_a_line_from_time_to_time_though_nothing_happens(
 def test_live_lines_shows_each_running_trials_progress(make_plan: MakePlan) -> None:
     local = LocalTable(make_plan())
     table = after(local, started(), moved(epoch=2, step=30, num_steps=120), scored(1, qqp=0.75))
-    shown = "\n".join(live_lines([table], NOON))
+    shown = "\n".join(live_lines(table, NOON))
     for part in ("1 running, 2 queued", "0000-r0", "smart.weight=0", "epoch 2, step 30 of 120", "QQP 0.750"):
         assert part in shown
 
@@ -205,7 +205,7 @@ def test_past_epochs_add_no_lines(make_plan: MakePlan) -> None:
     assert local.table.records["0000-r0"].best == {"sst": 0.5}
 
 
-def test_output_that_closes_while_progress_is_shown_is_a_broken_pipe() -> None:
+def test_output_that_closes_while_progress_is_shown_is_a_broken_pipe(make_plan: MakePlan) -> None:
     """Rich raises SystemExit there."""
-    with pytest.raises(BrokenPipeError), show_progress(Console(file=io.StringIO())):
+    with pytest.raises(BrokenPipeError), show_progress(Console(file=io.StringIO()), open_table(make_plan())):
         raise SystemExit(1)

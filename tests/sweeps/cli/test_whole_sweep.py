@@ -12,11 +12,10 @@ import sweeps.driver.run_sweep
 from results.records.driver_file import Ownership, read_driver
 from results.records.trials import read_sweep
 from sweeps.cli import whole_sweep
-from sweeps.cli.summary import Ending
+from sweeps.cli.summary import Ending, finish_sweep
 from sweeps.cli.whole_sweep import run_or_resume
-from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-from sweeps.driver.trials.table import Event, open_table
+from sweeps.driver.trials.table import Event, TrialTable
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
@@ -35,19 +34,20 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
     @contextlib.contextmanager
-    def watch(_console: Console) -> Iterator[OnEvent]:
+    def watch(_console: Console, _table: TrialTable) -> Iterator[OnEvent]:
         found.append("watching")
-        yield lambda event, _table: found.append(event.kind)
+        yield lambda event: found.append(event.kind)
         found.append("watched")
 
     def answer(_folder: str) -> bool:
         found.append("answer")
         return False
 
-    def finish(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool) -> Ending:
+    def finish(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool, is_verbose: bool) -> Ending:
         with pytest.raises(ValueError, match="a sweep must not be running already"), Ownership(options.folder):
             pass
-        return Ending(folder=options.folder, outcome=outcome, exit_code=7 + is_ranked, messages=())
+        found.extend(["end"] * is_verbose)
+        return finish_sweep(options, outcome, is_ranked=is_ranked, is_verbose=False)
 
     shown = [("sweeps.cli.progress.show_progress", watch), ("sweeps.cli.summary.show_answer", answer)]
     for name, function in [*shown, ("sweeps.cli.summary.finish_sweep", finish)]:
@@ -60,16 +60,15 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, heard: list[str], *, has_traine
     """Puts a sweep that trains nothing in the place of the real one."""
 
     def run(
-        plan: SweepPlan,
+        table: TrialTable,
         _inputs: TrainingInputs,
         on_event: OnEvent,
         ownership: Ownership,
-        known: KnownTrials | None,
         *,
         on_trained: Callable[[], None],
     ) -> SweepOutcome:
-        assert (known, ownership.why_lost) == (None, None)
-        on_event(Event(kind="note"), open_table(plan))
+        assert (set(table.counts), ownership.why_lost) == ({"queued"}, None)
+        on_event(Event(kind="note"))
         if has_trained:
             on_trained()
         heard.append("closed")
@@ -87,9 +86,9 @@ def test_sweep_is_shown_before_it_runs_then_its_events_then_its_end(
 ) -> None:
     """A sweep whose trials have all ended is answered before it is closed, any other one after that."""
     run_instead(monkeypatch, heard, has_trained=has_trained)
-    assert run_or_resume(options, "the command", is_verbose=True).exit_code == 7
+    assert run_or_resume(options, "the command", is_verbose=True).exit_code == 1, "it could not be ranked"
     assert heard[0] == "Sweep"
-    assert heard[heard.index("watching") + 1 :] == ["note", *order]
+    assert heard[heard.index("watching") + 1 :] == ["note", *order, "end"]
     driver = read_driver(options.folder)
     assert driver is not None
     assert driver.has_stopped

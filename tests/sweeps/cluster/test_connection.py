@@ -164,7 +164,7 @@ def test_auto_of_a_dead_cluster_is_one_error_at_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "ray_current_cluster").write_text(f"{dead}\n")
-    monkeypatch.setattr(connection, "runs_here", lambda _name: False)
+    monkeypatch.setattr("psutil.process_iter", lambda _names: [])
     with pytest.raises(ValueError, match=rf"^--address must be a running Ray cluster, got auto: {dead}: .*refused"):
         connect("auto")
     monkeypatch.setenv("RAY_ADDRESS", other)

@@ -11,7 +11,7 @@ from sweeps.driver.dispatcher import Dispatcher
 from sweeps.driver.trials.messages import Assignment, Message
 from sweeps.driver.trials.table import TrialTable
 from sweeps.lanes.channel import Channel
-from tests.local_table import LocalTable, NamedTrial
+from tests.local_table import LocalTable, named_trial
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("private_ray")]
 
@@ -34,7 +34,7 @@ def test_messages_reach_the_table_and_answers_come_back(table: TrialTable, chann
     asked = channel.ask.remote(Message(kind="wants_trial", lane="a", facts={"host": "here"}))
     (event,) = dispatcher.take_events(60.0)
     assert (event.kind, event.lane) == ("lane_open", "a")
-    dispatcher.tell(Message(kind="suggested", facts={"trial": NamedTrial(trial_id="t"), "tune_id": "1"}))
+    dispatcher.tell(Message(kind="suggested", facts={"trial": named_trial("t")}))
     answer = ray.get(asked, timeout=60)
     assert isinstance(answer, Assignment)
     assert answer.trial_id == "t"

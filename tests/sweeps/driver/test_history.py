@@ -12,9 +12,9 @@ from mtlib.checkpoints.state import State, save_state
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import local_path
 from mtlib.tasks import TASKS
-from results.records.trials import write_sweep
+from results.records.trials import TrialRecord, write_sweep
 from sweeps.driver.history import KnownTrials, read_known
-from sweeps.driver.trials.trial import Trial, make_trial
+from sweeps.driver.trials.trial import make_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
 from tests.recorded_trials import write_trial
@@ -35,7 +35,7 @@ def begun(plan: SweepPlan) -> SweepPlan:
     return plan
 
 
-def spec_of(plan: SweepPlan, number: int, replicate: int = 0) -> Trial:
+def spec_of(plan: SweepPlan, number: int, replicate: int = 0) -> TrialRecord:
     return make_trial(plan.space, number, replicate, {"smart.weight": 0.3})
 
 

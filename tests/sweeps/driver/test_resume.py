@@ -18,7 +18,8 @@ from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import describe_progress, relocate, resume_sweep
-from sweeps.driver.trials.trial import known_configurations, make_trial, num_left_to_run
+from sweeps.driver.trials.table import open_table
+from sweeps.driver.trials.trial import make_trial, num_left_to_run
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.create import create_sweep
 from sweeps.plan.given_options import read_saved_options
@@ -217,8 +218,8 @@ def test_values_added_to_a_grid_are_new_configurations_beside_the_old_trials(
     plan, known = resume(wider, grids)
     assert any(line.startswith("1 of 15 trials have ended") for line in known.notes)
     assert {record.trial_id: record.status for record in known.records} == {"0001-r0": "complete"}
-    configurations = known_configurations(plan, known.records)
-    assert [one.params["smart.weight"] for one in configurations.values()] == [0.0, 1.0, 0.5]
+    records = open_table(plan, known.records).records.values()
+    assert {record.number: record.params["smart.weight"] for record in records} == {0: 0.0, 1: 1.0, 2: 0.5}
     info = read_sweep(begun.folder)
     assert (dict(info["space"]["grid"]), info["num_configurations"]) == ({"smart.weight": [0.0, 1.0, 0.5]}, 3)
     assert resume(read_saved_options(begun.folder), grids)[0].space == plan.space

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,8 +36,8 @@ from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sw
 from search_spaces.space import SearchSpace
 from sweeps.cluster.background_run import is_inside_ray
 from sweeps.driver.history import read_known
-from sweeps.driver.limits import Limits
 from sweeps.driver.run_sweep import (
+    OnEvent,
     RunningSweep,
     SweepOutcome,
     SweepRun,
@@ -48,7 +48,7 @@ from sweeps.driver.run_sweep import (
     run_plan,
 )
 from sweeps.driver.trials.changes import MAX_UNEXPLAINED
-from sweeps.driver.trials.table import Event, TrialTable, open_table
+from sweeps.driver.trials.table import Event, open_table
 from sweeps.driver.trials.trial import make_trial
 from sweeps.lanes.training_inputs import TrainingInputs
 from sweeps.options import SweepOptions, SweepPlan
@@ -91,7 +91,7 @@ class Killer:
         self.times = times
         self.events: list[Event] = []
 
-    def __call__(self, event: Event, _table: TrialTable) -> None:
+    def __call__(self, event: Event) -> None:
         self.events.append(event)
         trial_id = str(event.trial_id)
         is_time = event.kind == "resumed" or (event.kind == "report" and event.facts["epoch"] == 2)
@@ -128,11 +128,11 @@ def run_on_one_lane(
     return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records, when_trained=when_trained)
 
 
-def run_owned(plan: SweepPlan, on_event: Callable[[Event, TrialTable], None], **others: Any) -> SweepOutcome:
+def run_owned(plan: SweepPlan, on_event: OnEvent, **others: Any) -> SweepOutcome:
     """Runs a new sweep in its folder."""
     write_sweep(plan.options.folder, {"name": plan.options.name})
     with Ownership(plan.options.folder) as ownership:
-        return run_plan(plan, read_inputs_of(plan), on_event, ownership, **others)
+        return run_plan(open_table(plan), read_inputs_of(plan), on_event, ownership, **others)
 
 
 def statuses(folder: str) -> dict[str, str]:
@@ -238,7 +238,7 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
     parts = ("dispatcher", "services", "silent_workers", "searcher", "stopper", "tune_run", "metrics")
     nothing: dict[str, Any] = {name: Mock() for name in parts}
-    given: Any = SimpleNamespace(plan=plan, table=local.table, on_event=lambda _event, _table: None, limits=Limits())
+    given: Any = SimpleNamespace(table=local.table, on_event=lambda _event: None)
     lanes: Any = SimpleNamespace(ever_open=set(), closed=set(), failures=[])
     sweep = RunningSweep(run=given, lanes=lanes, **nothing)
     begin(local)
@@ -249,18 +249,17 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     (record,) = read_known(plan.options, "overall", plan.tasks).records
     error = f"its workers died {MAX_UNEXPLAINED} times at one place: it died"
     assert (record.status, record.error, record.epochs) == ("failed", error, int(has_start))
-    assert record.config == spec.config.to_json()
+    assert record.config == spec.config
     assert record.host == ("here")
 
 
 def idle_sweep(plan: SweepPlan, **parts: Any) -> RunningSweep:
     """A sweep without Ray, whose notes are appended to `parts["notes"]`."""
     notes = parts.pop("notes", [])
-    parts_of_run = ("inputs", "on_trained", "ownership", "interrupts", "limits")
+    parts_of_run = ("inputs", "on_trained", "ownership", "interrupts")
     run = SweepRun(
-        plan=plan,
         table=open_table(plan),
-        on_event=lambda event, _table: notes.append(event.facts["text"]),
+        on_event=lambda event: notes.append(event.facts["text"]),
         scratch=Path(plan.options.folder),
         **{name: Mock() for name in parts_of_run},
     )
@@ -299,7 +298,7 @@ def run_without_ray(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch, notes: lis
     }
     for name, answer in answers.items():
         monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
-    run: Any = replace(sweep.run, table=Mock(num_left=0))
+    run: Any = replace(sweep.run, table=Mock(num_left=0, plan=plan))
     run.inputs.num_bytes, run.interrupts.count, run.interrupts.unannounced = 0, 0, None
     return run
 
@@ -337,7 +336,7 @@ def test_one_signal_stops_cleanly(
     plan = make_plan(base=base, data_folder=tiny_folder, concurrent=1)
     stopped_at, notes = list[float](), list[str]()
 
-    def press(event: Event, _table: TrialTable) -> None:
+    def press(event: Event) -> None:
         notes.extend([event.facts["text"]] if event.kind == "note" else [event.kind] if event.kind == "ended" else [])
         if event.kind == "progress" and event.facts["step"] > 20 and not stopped_at:
             stopped_at.append(time.monotonic())
@@ -360,7 +359,7 @@ def test_sweep_too_large_for_the_cluster_is_one_error(
 ) -> None:
     plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tiny_folder, workers=8)
     with pytest.raises(ValueError, match=r"must fit this machine, which has 2 CPUs.*needs 8 workers of 1 CPU"):
-        run_owned(plan, lambda _event, _table: None)
+        run_owned(plan, lambda _event: None)
 
 
 def test_sweep_that_another_driver_has_taken_is_not_written_into(
@@ -373,7 +372,7 @@ def test_sweep_that_another_driver_has_taken_is_not_written_into(
     before = {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")}
     ownership, inputs = Ownership(plan.options.folder), cast(TrainingInputs, None)
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_on_ray", lambda _run: "TuneError: Traceback")
-    outcome = run_plan(plan, inputs, lambda _event, _table: None, ownership)
+    outcome = run_plan(open_table(plan), inputs, lambda _event: None, ownership)
     assert outcome.is_lost
     assert "has taken the sweep over" in str(outcome.error)
     assert {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")} == before

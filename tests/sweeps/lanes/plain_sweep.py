@@ -1,6 +1,7 @@
 """A sweep's trials trained one after another in this process, on files alone: no Ray, no Tune, no channel."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,8 @@ from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
 from sweeps.driver.trials.messages import Assignment, TrialStatus
 from sweeps.driver.trials.stage_order import choose_startable, find_stage_keys
-from sweeps.driver.trials.trial import Trial
+from sweeps.driver.trials.table import TrialRow
+from sweeps.driver.trials.trial import queued_record
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_log import TrialLog
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
@@ -66,8 +68,8 @@ class PlainReporter:
 
 def assignment_of(folder: TrialFolder, config: TrialConfig) -> Assignment:
     """A trial as the channel hands it to a lane."""
-    spec = Trial(number=int(folder.trial_id[:4]), replicate=0, params={}, config=config)
-    return Assignment(trial={**spec.describe(), "trial_id": folder.trial_id}, attempt=1)
+    record = replace(queued_record(int(folder.trial_id[:4]), 0, {}, config), trial_id=folder.trial_id)
+    return Assignment(trial=TrialRow(record=record).description, attempt=1)
 
 
 def run_with(reporter: Any, trial: LoadedTrial, folder: TrialFolder) -> None:

@@ -39,7 +39,7 @@ from sweeps.cluster.node_drain import NodeDrain
 from sweeps.driver.dispatcher import Dispatcher
 from sweeps.driver.trials.messages import Assignment, Message
 from sweeps.driver.trials.table import Event, open_table
-from sweeps.driver.trials.trial import Trial
+from sweeps.driver.trials.trial import queued_record
 from sweeps.lanes.channel import Channel
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
@@ -97,8 +97,8 @@ class OpenLane:
 
     def run(self, trial_id: str, config: TrialConfig) -> Event:
         """Submits a trial and answers its reports; returns its end."""
-        trial = Trial(number=int(trial_id[:4]), replicate=0, params={}, config=config)
-        self.dispatcher.tell(Message(kind="suggested", facts={"trial": trial, "tune_id": trial_id}))
+        trial = queued_record(int(trial_id[:4]), 0, {}, config)
+        self.dispatcher.tell(Message(kind="suggested", facts={"trial": trial}))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             for event in self.dispatcher.take_events(1.0):

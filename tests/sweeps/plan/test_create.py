@@ -62,9 +62,12 @@ def test_held_out_rows_are_recorded(
 
 
 def test_repeated_and_contradicting_texts_are_recorded(options: Build, inputs: SweepInputs) -> None:
-    train = build_table("sst", ["a", "A ", "b", "b", "c"], labels=[1, 2, 3, 3, 4])
-    dev = {"sst": build_table("sst", ["B", "d", "c"]), "qqp": build_table("qqp", ["a"], ["b"])}
-    data = dataclasses.replace(inputs, dev=dev, tables={(("sst", "train"), ()): train})
+    tables: Any = {
+        (("sst", "train"), ()): build_table("sst", ["a", "A ", "b", "b", "c"], labels=[1, 2, 3, 3, 4]),
+        (("sst", "dev"), ()): build_table("sst", ["B", "d", "c"]),
+        (("qqp", "dev"), ()): build_table("qqp", ["a"], ["b"]),
+    }
+    data = dataclasses.replace(inputs, tables=tables)
     info = read_sweep(create_sweep(prepared_with(options(), data), "").options.folder)
     assert info["data"]["repeats"] == {"sst": {"dev_rows_in_train": 2, "contradictions": 1}}
 
@@ -72,9 +75,9 @@ def test_repeated_and_contradicting_texts_are_recorded(options: Build, inputs: S
 def test_cut_and_dropped_rows_are_recorded_so_that_they_can_be_read_back(options: Build, inputs: SweepInputs) -> None:
     dropped = DroppedRows(share=0.6, sentence="6 of 10 rows")
     cut = CutRows(task="sst", encoder="tiny", encoding="single", max_length=8, share=0.5)
-    tables: Any = {(("sst", "train"), ()): dataclasses.replace(build_table("sst", ["a"]), dropped=dropped)}
-    dev = {"sst": build_table("sst", ["b"])}
-    data = dataclasses.replace(inputs, tables=tables, dev=dev, cut_rows=[cut])
+    train, dev = dataclasses.replace(build_table("sst", ["a"]), dropped=dropped), build_table("sst", ["b"])
+    tables: Any = {(("sst", "train"), ()): train, (("sst", "dev"), ()): dev}
+    data = dataclasses.replace(inputs, tables=tables, cut_rows=[cut])
     info = read_sweep(create_sweep(prepared_with(options(), data), "").options.folder)
     assert sweep_cut_rows(info) == [cut]
     assert DroppedRows(**info["data"]["dropped_rows"]["sst"]) == dropped

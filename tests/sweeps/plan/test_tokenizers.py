@@ -26,8 +26,7 @@ def table_of(*columns: tuple[str, ...]) -> Table:
 
 
 def with_table(inputs: SweepInputs, table: Table) -> SweepInputs:
-    key = table.task, table.split
-    return dataclasses.replace(inputs, tables={(key, ()): table}, dev={table.task: table})
+    return dataclasses.replace(inputs, tables={((table.task, split), ()): table for split in ("train", "dev")})
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -12,7 +12,7 @@ from mtlib.checkpoints.best_weights import BEST_FILE, keep_best, read_best, read
 from mtlib.checkpoints.state import State, StateFolder, save_state
 from mtlib.runtime.storage import delete_file, is_file, join_location, list_files, write_bytes
 from results.records.trials import TrialRecord
-from sweeps.driver.trials.trial import Trial, queued_record
+from sweeps.driver.trials.trial import queued_record
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from tests.config_cases import BASE
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-QUEUED = queued_record(Trial(number=0, replicate=0, params={}, config=BASE))
+QUEUED = queued_record(0, 0, {}, BASE)
 
 
 def record(number: int, best: dict[str, float], status: str = "complete") -> TrialRecord:

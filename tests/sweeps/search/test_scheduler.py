@@ -10,7 +10,7 @@ from ray.tune.schedulers import TrialScheduler
 
 from search_spaces.space import grid_trials
 from sweeps.driver.trials.table import open_table
-from sweeps.driver.trials.trial import make_trial, queued_record
+from sweeps.driver.trials.trial import make_trial
 from sweeps.search.scheduler import HalvingScheduler, make_scheduler
 from tests.sweeps.conftest import MakePlan
 
@@ -77,7 +77,7 @@ def test_scheduler_of_a_resumed_sweep_decides_as_an_undisturbed_one(make_plan: M
         if turn == kill:
             before = {f"{n:04d}-r0": list(enumerate(scores[n][:epochs], 1)) for n, epochs in reported.items()}
             points = grid_trials(plan.space)
-            known = [queued_record(make_trial(plan.space, n, 0, points[0])) for n in scores]
+            known = [make_trial(plan.space, n, 0, points[0]) for n in scores]
             scheduler = make_scheduler(open_table(plan, known, before))
         if number in stopped:
             continue

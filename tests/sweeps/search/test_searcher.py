@@ -12,13 +12,13 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 from ray.tune.search import Searcher
 
+from mtlib.config.trial import TrialConfig
 from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
 from sweeps.driver.trials.changes import apply
 from sweeps.driver.trials.messages import Message
 from sweeps.driver.trials.table import open_table
-from sweeps.driver.trials.trial import Trial, queued_record
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import JOURNAL_NAME, open_study
@@ -38,7 +38,7 @@ class Run:
         history: History | None = None,
     ) -> None:
         self.plan = plan
-        self.announced: list[Trial] = []
+        self.announced: list[TrialRecord] = []
         options = plan.options
         study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric)
         self.table = open_table(plan, known, history)
@@ -46,6 +46,8 @@ class Run:
         self.searcher = SweepSearcher(self.table, study, self.tell, max_live, lambda _records: self.is_decision_due)
         self.count = 0
         """Number of requested suggestions, which is Tune's id of the newest trial."""
+        self.suggested: dict[int, Any] = {}
+        """What was suggested, by Tune's id."""
 
     def tell(self, message: Message) -> None:
         if message.kind == "suggested":
@@ -63,18 +65,18 @@ class Run:
         """The next suggestion's trial id, None or FINISHED; Tune's own id is a number."""
         self.count += 1
         found = self.searcher.suggest(str(self.count))
-        return found["trial"]["trial_id"] if isinstance(found, dict) else found
+        self.suggested[self.count] = found["trial"]["trial_id"] if isinstance(found, dict) else found
+        return self.suggested[self.count]
 
     def report(self, epoch: int, best: float, tune_id: int | None = None) -> None:
         self.searcher.on_trial_result(str(tune_id or self.count), result_of(epoch, best))
 
     def end(self, epoch: int, best: float, status: str = "complete", tune_id: int | None = None) -> None:
         """Ends a trial, of which the table knows first; one that the scheduler stops has no status for Tune."""
-        name = str(tune_id or self.count)
-        row = self.table.in_tune[name]
+        row = self.table.rows[self.suggested[tune_id or self.count]]
         bests = {self.plan.space.metric: best} if status != "interrupted" else {}
         row.record = replace(row.record, status=status or "pruned", best=bests)
-        self.searcher.on_trial_complete(name, result_of(epoch, best, status))
+        self.searcher.on_trial_complete(str(tune_id or self.count), result_of(epoch, best, status))
 
     def fail(self, tune_id: int | None = None) -> None:
         self.end(0, float("-inf"), "failed", tune_id)
@@ -96,9 +98,9 @@ def result_of(epoch: int, best: float, status: str = "") -> dict[str, Any]:
     return {"epoch": epoch, "best": best, "is_last": status == "complete", "status": status}
 
 
-def record_of(plan: SweepPlan, spec: Trial, status: str = "queued", best: float | None = None) -> TrialRecord:
+def record_of(plan: SweepPlan, trial: TrialRecord, status: str = "queued", best: float | None = None) -> TrialRecord:
     bests = {} if best is None else {plan.space.metric: best}
-    return replace(queued_record(spec), status=status, best=bests)
+    return replace(trial, status=status, best=bests)
 
 
 def test_study_has_best_scores_and_the_reason_of_each_end(make_plan: MakePlan) -> None:
@@ -124,7 +126,7 @@ def test_replicates_follow_at_once_and_the_study_has_their_mean(make_plan: MakeP
         seen.append(run.suggest())
         run.end(1, best)
     assert seen == ["0000-r0", "0000-r1", "0000-r2"]
-    assert [spec.config.replicate for spec in run.announced] == [0, 1, 2]
+    assert [TrialConfig.from_json(spec.config).replicate for spec in run.announced] == [0, 1, 2]
     (trial,) = run.trials
     assert (trial.state, trial.value) == (TrialState.COMPLETE, pytest.approx(sum(bests) / 3))
     assert run.suggest() == "0001-r0"
@@ -207,7 +209,7 @@ def test_first_configuration_of_tpe_is_the_base(make_plan: MakePlan, search: str
     plan = make_plan(search=search, trials=3, grid={}, ranges={"smart.weight": Float(low=0, high=10)}, replicates=2)
     run = Run(plan)
     run.run_to_end()
-    first, again, *others = [spec.config.override({"replicate": 0}) for spec in run.announced]
+    first, again, *others = [TrialConfig.from_json(spec.config).override({"replicate": 0}) for spec in run.announced]
     assert first == again
     assert (first == plan.space.base) is is_base
     assert plan.space.base not in others

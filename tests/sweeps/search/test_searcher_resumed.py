@@ -12,7 +12,7 @@ from ray.tune.search import Searcher
 from results.records.trials import COMPLETED, TrialRecord
 from search_spaces.domain import Float
 from sweeps.driver.trials.messages import Message
-from sweeps.driver.trials.trial import Trial, make_trial
+from sweeps.driver.trials.trial import make_trial
 from sweeps.options import SweepPlan
 from sweeps.search.study import NUMBER_ATTRIBUTE
 from tests.killed import Killed
@@ -53,7 +53,7 @@ def test_new_study_has_ended_trials_and_unfinished_ones_run_first(make_plan: Mak
     assert [trial.intermediate_values for trial in again.trials[:3]] == [{1: b / 2, 2: b} for b in bests[:3]]
     assert again.trials[0].value == 0.5
     assert again.trials[3].intermediate_values == {}, "it reports its epochs again"
-    assert again.announced[0] == first.announced[3]
+    assert again.announced[0].config == first.announced[3].config
     again.end(1, 0.9, tune_id=1)
     assert (again.trials[3].state.name, again.trials[3].value) == ("COMPLETE", 0.9)
 
@@ -139,7 +139,7 @@ class SimulatedSweep:
 
     plan: SweepPlan
     stream: random.Random
-    specs: dict[str, Trial] = field(default_factory=dict)
+    specs: dict[str, TrialRecord] = field(default_factory=dict)
     statuses: dict[str, str] = field(default_factory=dict)
     """Of all trials on record."""
     num_ends: Counter[str] = field(default_factory=Counter)

@@ -11,7 +11,7 @@ import pytest
 from mtlib.runtime.storage import open_folder
 from results.records.files import write_json
 from results.records.trials import write_sweep
-from sweeps.driver.trials.trial import Trial, make_trial
+from sweeps.driver.trials.trial import make_trial
 from sweeps.tracking import process
 from sweeps.tracking.process import TrackerProcess
 from sweeps.tracking.tracker import SERVER_VARIABLES, TrackedRun, TrackedSweep
@@ -153,7 +153,7 @@ def test_tracker_that_hangs_is_named_meanwhile(
 def test_tracker_that_is_added_to_a_resumed_sweep_gets_what_was_trained_before(
     tmp_path: Path, recorder: Recorder, make_plan: MakePlan
 ) -> None:
-    trial: Trial = make_trial(make_plan().space, 3, 0, {"smart.weight": 0.3})
+    trial = make_trial(make_plan().space, 3, 0, {"smart.weight": 0.3})
     write_trial(tmp_path, trial, "complete", [0.2, 0.4, 0.6])
     tracked = Tracked(tmp_path, recorder)
     for _ in range(2):

@@ -331,8 +331,7 @@ def named(plan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[LocalTable, dict[
 def begin(local: LocalTable, name: str = "0000-r0", lane: str = "a") -> Assignment:
     """A trial of a grid gets a lane."""
     row = local.table.rows[name]
-    if name not in local.table.in_tune:
-        local.table.in_tune[name] = row
+    if row.attempt == 0:
         local.table.queue.append(row)
     return local.assign(name, lane)
 

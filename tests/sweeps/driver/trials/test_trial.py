@@ -9,15 +9,15 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from results.records.expected_trials import expected_trials
 from results.records.race import RaceRecord, RoundDecision
+from results.records.replicated_best import by_configuration
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
 from sweeps.driver.trials.trial import (
-    KnownConfiguration,
-    known_configurations,
     left_to_run,
     make_trial,
     num_left_to_run,
-    queued_record,
+    replicates_left,
+    trial_of,
 )
 from sweeps.options import SweepPlan
 from tests.sweeps.conftest import MakePlan, with_options
@@ -27,7 +27,7 @@ PARAMS = {"smart.weight": 0.3}
 
 def record_of(plan: SweepPlan, replicate: int = 0, **changes: Any) -> TrialRecord:
     """The record of a trial of the second configuration."""
-    return replace(queued_record(make_trial(plan.space, 1, replicate, PARAMS)), **changes)
+    return replace(make_trial(plan.space, 1, replicate, PARAMS), **changes)
 
 
 @pytest.mark.parametrize(("replicate", "name"), [(0, "0001-r0"), (2, "0001-r2")])
@@ -37,7 +37,8 @@ def test_new_trial_is_the_base_with_searched_values_and_replicate(
     plan = make_plan()
     spec = make_trial(plan.space, 1, replicate, PARAMS)
     assert (spec.trial_id, spec.number, spec.replicate, spec.params) == (name, 1, replicate, PARAMS)
-    assert spec.config == plan.space.base.override({"smart.weight": 0.3, "replicate": replicate})
+    config = plan.space.base.override({"smart.weight": 0.3, "replicate": replicate})
+    assert (spec.config, spec.config_hash, spec.seed) == (config.to_json(), config.content_hash, config.seed)
 
 
 @pytest.mark.parametrize(
@@ -58,23 +59,20 @@ def test_pending_trials_are_unfinished_ones_and_replicates_of_completed_ones(
     make_plan: MakePlan, statuses: Sequence[str], left: list[int]
 ) -> None:
     plan = make_plan(replicates=3)
-    records = [record_of(plan, again, status=status) for again, status in enumerate(statuses)]
-    one = known_configurations(plan, records)[1]
-    assert one.left(3) == left
-    new = [again for again in left if again >= len(records)]
-    assert [one.make_trial(plan.space, again) for again in new] == [
-        make_trial(plan.space, 1, again, PARAMS) for again in new
-    ]
+    own = {again: record_of(plan, again, status=status) for again, status in enumerate(statuses)}
+    assert replicates_left(own, 3) == left
+    for again in set(left) - set(own):
+        assert trial_of(plan.space, own, again) == make_trial(plan.space, 1, again, PARAMS)
 
 
-def scored(plan: SweepPlan, scores: Mapping[tuple[int, int], float | None]) -> dict[int, KnownConfiguration]:
-    """Configurations whose trials, by number and replicate, completed with these scores, or failed with None."""
+def scored(plan: SweepPlan, scores: Mapping[tuple[int, int], float | None]) -> dict[int, dict[int, TrialRecord]]:
+    """Trials that, by number and replicate, completed with these scores, or failed with None."""
     records = []
     for (number, again), score in scores.items():
-        record = queued_record(make_trial(plan.space, number, again, {"smart.weight": number / 10}))
+        record = make_trial(plan.space, number, again, {"smart.weight": number / 10})
         best = {} if score is None else {plan.space.metric: score}
         records.append(replace(record, status="failed" if score is None else "complete", best=best))
-    return known_configurations(plan, records)
+    return by_configuration(records)
 
 
 def drawn(make_plan: MakePlan, trials: int, **options: Any) -> SweepPlan:
@@ -95,10 +93,9 @@ def test_recorded_trial_runs_as_recorded(make_plan: MakePlan) -> None:
     """The space may have changed since."""
     plan = make_plan()
     own = TrialConfig.from_json(record_of(plan).config).override({"optimizer.learning_rate": 0.5})
-    one = known_configurations(plan, [record_of(plan, config=own.to_json())])[1]
-    trial = one.make_trial(plan.space, 0)
-    assert (trial.trial_id, trial.config, trial.params) == ("0001-r0", own, PARAMS)
-    assert one.make_trial(plan.space, 1) == make_trial(plan.space, 1, 1, PARAMS)
+    known = {0: record_of(plan, config=own.to_json())}
+    assert trial_of(plan.space, known, 0) == known[0]
+    assert trial_of(plan.space, known, 1) == make_trial(plan.space, 1, 1, PARAMS)
 
 
 def test_configuration_that_left_a_race_has_no_further_rounds(make_plan: MakePlan) -> None:
@@ -107,7 +104,7 @@ def test_configuration_that_left_a_race_has_no_further_rounds(make_plan: MakePla
     second = RoundDecision(num_rounds=2, open=(0, 2), worse=(1,), expected_rounds=(4, 3))
     race = RaceRecord(decisions=(second,))
     assert left_to_run(plan, scored(plan, scores), race) == [(2, 2), (0, 2), (2, 3), (0, 3)]
-    records = [record for one in scored(plan, scores).values() for record in one.records.values()]
+    records = [record for own in scored(plan, scores).values() for record in own.values()]
     assert expected_trials(plan.facts, records, race) == 4 + 3 + 2
     ended = RaceRecord(decisions=(replace(second, end="decided", expected_rounds=()),))
     assert left_to_run(plan, scored(plan, scores), ended) == []
@@ -121,7 +118,7 @@ def test_trial_that_has_begun_is_finished_though_its_configuration_has_left_the_
     """Otherwise a sweep that was killed at the wrong moment would keep an unfinished trial for good."""
     plan = make_plan(replicates=4, until_decided=0.0, grid={"smart.weight": (0.0, 0.1)})
     known = scored(plan, {(number, again): 0.5 for number in range(2) for again in range(3 - number)})
-    known[0].records[2] = replace(known[0].records[2], status=status)
+    known[0][2] = replace(known[0][2], status=status)
     race = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(1,), worse=(0,), end="decided"),))
     assert left_to_run(plan, known, race) == left
 
@@ -131,7 +128,7 @@ def test_configuration_that_joins_an_ended_race_catches_up(make_plan: MakePlan) 
     known = scored(plan, {(0, 0): 0.5, (0, 1): 0.5, (0, 2): 0.5, (1, 0): 0.1, (1, 1): 0.1, (1, 2): 0.1, (2, 0): 0.3})
     race = RaceRecord(decisions=(RoundDecision(num_rounds=3, open=(0,), worse=(1,), end="decided"),))
     assert left_to_run(plan, known, race) == [(2, 1), (2, 2)]
-    records = [record for one in known.values() for record in one.records.values()]
+    records = [record for own in known.values() for record in own.values()]
     assert expected_trials(plan.facts, records, race) == 3 + 3 + 3
 
 
@@ -140,7 +137,7 @@ def test_added_configuration_of_a_race_is_expected_to_get_what_every_one_gets(ma
     scores = {(number, again): 0.5 + number / 10 for number in range(3) for again in range(2)} | {(3, 0): 0.1}
     race = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(2,), worse=(1,), end="decided"),))
     known = scored(plan, scores)
-    records = [record for one in known.values() for record in one.records.values()]
+    records = [record for own in known.values() for record in own.values()]
     assert left_to_run(plan, known, race) == [(3, 1)]
     assert expected_trials(plan.facts, records, race) == len(records) + 1
 
@@ -151,7 +148,7 @@ def test_further_replicates_of_configurations_that_are_no_longer_the_best_count_
     plan = drawn(make_plan, 4, replicates=3, replicate_best=2)
     scores = {(number, again): 0.5 + number / 10 for number in range(3) for again in range(3) if number or not again}
     known = scored(plan, scores | {(3, 0): 0.9})
-    records = [record for one in known.values() for record in one.records.values()]
+    records = [record for own in known.values() for record in own.values()]
     assert left_to_run(plan, known) == [(3, 1), (3, 2)]
     assert expected_trials(plan.facts, records, None) == len(records) + 2
 
@@ -161,8 +158,8 @@ SAMPLED: dict[str, Any] = {"search": "tpe", "grid": {}, "ranges": {"smart.weight
 
 def known_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
     """The first trial of a configuration for each status."""
-    specs = [make_trial(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
-    return [replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)]
+    trials = (make_trial(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses)))
+    return [replace(trial, status=status) for trial, status in zip(trials, statuses, strict=True)]
 
 
 def test_replicates_of_the_best_are_pending_once_all_others_have_ended(make_plan: MakePlan) -> None:
