@@ -36,13 +36,10 @@ class WrongResult(ValueError):  # noqa: N818 - says what happened, as StopIterat
 
 
 def typed_line(error: BaseException) -> str:
-    """Returns the first line of an error's message, after its type unless it is a ValueError
-    or an error of a bucket, whose messages are for users."""
-    return (
-        first_line(error)
-        if type(error) in (ValueError, WrongResult, BucketError)
-        else f"{type(error).__name__}: {first_line(error)}"
-    )
+    """Returns the first line of an error's message, after its type unless it is a ValueError, or an error of the
+    storage, whose messages are for users."""
+    is_for_users = type(error) in (ValueError, WrongResult, BucketError) or is_of_system(error)
+    return first_line(error) if is_for_users else f"{type(error).__name__}: {first_line(error)}"
 
 
 def require(holds: bool, rule: str, value: object) -> None:
@@ -95,11 +92,19 @@ def nearest_names(name: str, names: Sequence[str]) -> list[str]:
     ]
 
 
+def is_of_system(error: BaseException) -> bool:
+    """Returns whether an error is what an operating system has answered."""
+    return isinstance(error, OSError) and error.errno is not None and error.strerror is not None
+
+
 def first_line(error: BaseException) -> str:
     """Returns the first line of an error's message, or its kind if it has none.
 
-    A line that ends in a colon has its reason in the next one.
+    A line that ends in a colon has its reason in the next one. What an operating system has answered is its words and
+    the file.
     """
+    if isinstance(error, OSError) and is_of_system(error):
+        return ": ".join(str(part) for part in (error.strerror, error.filename) if part is not None)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 

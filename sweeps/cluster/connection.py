@@ -42,8 +42,8 @@ SOCKET_BELOW = "/ray/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_s
 """Path of the longest socket of a local Ray, below its folder of temporary files."""
 START_ATTEMPTS = 3
 """A machine that is busy with something else may miss Ray's limits once or twice; a third miss is an error."""
-SLOW_START_SECONDS = 20.0
-"""After so long a line says what is awaited."""
+SLOW_START_SECONDS = 15.0
+"""After so long, each time, a line says what is awaited."""
 START_FAILURES = ("timed out during startup", "Failed to start GCS")
 """Parts of Ray's error messages when its processes did not start in time, or one of them died."""
 SETUP_HOOK = f"{collect_rarely.__module__}.{collect_rarely.__name__}"
@@ -202,9 +202,14 @@ def start_local_once(store_bytes: int, note: Callable[[str], None]) -> str | Non
     port = free_port()
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
-    what = "its control service, node and dashboard have 30 s each to answer; the machine may be busy"
-    slow = threading.Timer(SLOW_START_SECONDS, note, [f"Ray still starts: {what}"])
-    slow.start()
+    has_started = threading.Event()
+
+    def note_again() -> None:
+        while not has_started.wait(SLOW_START_SECONDS):
+            what = "its control service, node and dashboard have 30 s each to answer"
+            note(f"Ray still starts: {what}; the machine may be busy")
+
+    threading.Thread(target=note_again, name="start", daemon=True).start()
     try:
         with ignoring_interrupts():
             # Without RAY_ADDRESS workers may connect to another Ray of this machine.
@@ -219,7 +224,7 @@ def start_local_once(store_bytes: int, note: Callable[[str], None]) -> str | Non
     except SystemExit:  # by Ray's handler of SIGTERM
         raise KeyboardInterrupt from None
     finally:
-        slow.cancel()
+        has_started.set()
         del os.environ[GCS_PORT_VARIABLE]
 
 

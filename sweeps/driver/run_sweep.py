@@ -63,8 +63,8 @@ SAVE_SECONDS = 60.0
 """The time for trials to save their state where no signal ends the sweep."""
 LOST_SECONDS = 20.0
 """That time where Ray itself is lost: its client ends the driver, in silence, 60 s after the loss."""
-CLOSING_SECONDS = 20.0
-"""The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
+CLOSING_SECONDS = 15.0
+"""The time for lanes to close and for Tune to end, in which nothing is printed; they need a few seconds."""
 MESSAGES_SECONDS = 2.0
 """The time for the thread of messages to end, which needs none."""
 JOURNAL_SECONDS = 60.0
@@ -180,12 +180,13 @@ def run_plan(
             interrupts=interrupts,
             scratch=Path(scratch.name),
         )
+        error = None
         try:
             error = run_on_ray(run)
         finally:
             disconnect()  # a Ray that ends after the training has no effect on the ranking
             close_table(table)
-            ownership.write()  # nothing runs any more
+            ownership.write(has_failed=error is not None)  # nothing runs any more
             closing_errors = []
             if ownership.why_lost is None:  # otherwise another driver writes them
                 with contextlib.suppress(OSError):  # it is a copy that nothing reads back
