@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from mtlib.runtime.errors import first_line
+from mtlib.runtime.errors import typed_line
 
 THREAD_PREFIX = "sweep: "
 """Prefix of the names of threads that call Ray."""
@@ -33,7 +33,7 @@ class BackgroundRun:
         try:
             self._fit()
         except Exception as error:  # ends the run, and is left to the driver
-            self.error = f"{type(error).__name__}: {first_line(error)}"
+            self.error = typed_line(error)
 
 
 def is_inside_ray() -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import ray
 
-from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.errors import first_line, require, typed_line
 from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.cluster.background_run import is_inside_ray
 from sweeps.cluster.garbage_collection import collect_rarely
@@ -137,8 +137,7 @@ def start_local(store_bytes: int, note: Callable[[str], None] = lambda _text: No
         except Exception as error:  # Ray raises nothing more specific
             ray.shutdown()
             if not any(part in str(error) for part in START_FAILURES):
-                found = f"{type(error).__name__}: {first_line(error)}"
-                raise ValueError(f"Ray must be able to start on this machine, got {found}") from error
+                raise ValueError(f"Ray must be able to start on this machine, got {typed_line(error)}") from error
             reason = first_line(error)
             note(f"Ray did not start: {reason}")
     raise ValueError(f"Ray must start within 30 s on this machine, got {START_ATTEMPTS} failures: {reason}")

@@ -13,7 +13,7 @@ from ray.actor import ActorHandle
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 from ray.train.backend import BackendConfig
 
-from mtlib.runtime.errors import first_line
+from mtlib.runtime.errors import typed_line
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.driver.trials.messages import UNEXPLAINED, Message
 
@@ -58,7 +58,7 @@ def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
     own = [error for error in errors.values() if not type(error).__module__.startswith("ray.")]
     if not own and any(" is unavailable" in str(error) for error in errors.values()):
         return "a worker process does not answer"
-    return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
+    return typed_line(own[0]) if own else UNEXPLAINED
 
 
 def open_lane(setup: "LaneSetup", scratch: Path, refused: Collection[str]) -> BackgroundRun:

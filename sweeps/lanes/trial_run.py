@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.errors import BucketError, TrainingDiverged, first_line
+from mtlib.runtime.errors import BucketError, TrainingDiverged, first_line, is_of_system
 from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.workers import from_rank_0, num_workers, worker_rank
 from mtlib.stages.plan import num_epochs
@@ -216,4 +216,4 @@ def describe_error(error: BaseException) -> str:
     place = line_of_method(error)
     text = first_line(error) if place is None else f"{first_line(error)} ({place})"
     is_for_users = isinstance(error, ValueError | TrainingDiverged | DiskFull | BucketError)
-    return text if is_for_users else f"{type(error).__name__}: {text}"
+    return text if is_for_users or is_of_system(error) else f"{type(error).__name__}: {text}"
