@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, get_args
 
-from mtlib.data.file_readers import Format, MissingColumnError
+from mtlib.data.files.readers import Format, MissingColumnError
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import SPREADSHEET_SAFE, show_note, write_data

@@ -9,8 +9,8 @@ from pathlib import Path
 from mtlib.config.data import HUB_PREFIX, as_number
 from mtlib.config.task_file import NO_METRICS, TASK_FILE, OwnMetrics, read_task_file, read_toml, tasks_of_tree
 from mtlib.config.trial import TrialConfig
-from mtlib.data.file_readers import ClassNames
-from mtlib.data.hub_datasets import split_hub_path
+from mtlib.data.files.hub_datasets import split_hub_path
+from mtlib.data.files.readers import ClassNames
 from mtlib.data.row_labels import Layout, split_labels
 from mtlib.data.row_sources import (
     HELD,

@@ -10,7 +10,7 @@ import numpy as np
 
 from mtlib.config.data import as_number
 from mtlib.config.task_file import TASK_FILE
-from mtlib.data.file_readers import MAX_QUOTED_VALUE, ClassNames
+from mtlib.data.files.readers import MAX_QUOTED_VALUE, ClassNames
 from mtlib.runtime.errors import nearest_first, require
 from mtlib.tasks import Task
 
@@ -48,7 +48,7 @@ class Layout:
     has_unique_ids: bool = False
     """Whether an id that is there twice is an error."""
     class_names: ClassNames | None = None
-    """As in `mtlib.data.file_readers.Wanted`."""
+    """As in `mtlib.data.files.readers.Wanted`."""
     header: tuple[str, ...] = ()
     """Names of all columns where files have no header line."""
 

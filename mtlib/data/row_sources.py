@@ -12,11 +12,11 @@ import numpy as np
 
 from mtlib.config.data import HUB_PREFIX, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
-from mtlib.data.file_readers import SUFFIX_FORMATS, Row, Wanted, read_stream, short_name
-from mtlib.data.file_suggestions import describe_folder
+from mtlib.data.files.hub_datasets import read_hub_data, split_hub_path
+from mtlib.data.files.parquet_files import PARQUET_SUFFIX, read_parquet_stream
+from mtlib.data.files.readers import SUFFIX_FORMATS, Row, Wanted, read_stream, short_name
+from mtlib.data.files.suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
-from mtlib.data.hub_datasets import read_hub_data, split_hub_path
-from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
 from mtlib.data.repeats import DroppedRows, label_shift
 from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.config.task_file import TASK_FILE
-from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
-from mtlib.data.file_suggestions import describe_folder, near_folder
+from mtlib.data.files.readers import MAX_QUOTED_VALUE, Row, short_name
+from mtlib.data.files.suggestions import describe_folder, near_folder
 from mtlib.data.repeats import DroppedRows
 from mtlib.data.row_labels import LabelReader, Layout, RowLabel, describe_unnamed, read_teacher
 from mtlib.runtime.errors import require

@@ -1,4 +1,4 @@
-"""Opens and reads new text to predict, from a file or standard input; see `mtlib.data.file_readers` for the formats."""
+"""Opens and reads new text to predict, from a file or standard input; formats are those of `mtlib.data.files`."""
 
 import contextlib
 import sys
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from mtlib.data.file_readers import SUFFIX_FORMATS, Format, Wanted, check_surrogates, read_stream
-from mtlib.data.file_suggestions import describe_folder
-from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
+from mtlib.data.files.parquet_files import PARQUET_SUFFIX, read_parquet_stream
+from mtlib.data.files.readers import SUFFIX_FORMATS, Format, Wanted, check_surrogates, read_stream
+from mtlib.data.files.suggestions import describe_folder
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import expanded_path
 

@@ -112,7 +112,7 @@ def test_all_imports_of_training_are_hashed_except_what_is_shown_and_the_choice_
         waiting += {place.replace(".", "/") + ".py" for place in found} - reached
     assert len(reached) > 30
     assert reached - set(training_sources(PACKAGE)) == {
-        "data/file_suggestions.py",
+        "data/files/suggestions.py",
         "runtime/bf16.py",
         "runtime/console.py",
     }

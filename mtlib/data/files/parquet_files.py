@@ -7,7 +7,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mtlib.data.file_readers import ClassNames, Row, Wanted, cell_text, find_columns
+from mtlib.data.files.readers import ClassNames, Row, Wanted, cell_text, find_columns
 from mtlib.runtime.errors import first_line
 
 PARQUET_SUFFIX = ".parquet"

@@ -6,8 +6,8 @@ from typing import Any
 import datasets
 import pytest
 
-from mtlib.data.file_readers import ClassNames, Wanted
-from mtlib.data.hub_datasets import load_split, read_hub_data, split_hub_path
+from mtlib.data.files.hub_datasets import load_split, read_hub_data, split_hub_path
+from mtlib.data.files.readers import ClassNames, Wanted
 from mtlib.model.hub import ask_hub
 from sweeps.push import check_push
 from tests.one_line_error import one_line_error

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlib.config.data import HUB_PREFIX
-from mtlib.data.file_readers import Row, Wanted
-from mtlib.data.parquet_files import present_columns, table_rows
+from mtlib.data.files.parquet_files import present_columns, table_rows
+from mtlib.data.files.readers import Row, Wanted
 from mtlib.runtime.errors import first_line, nearest_first, require
 
 if TYPE_CHECKING:

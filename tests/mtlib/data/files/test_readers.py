@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data.file_readers import Format, Row, Wanted, read_stream, short_name
+from mtlib.data.files.readers import Format, Row, Wanted, read_stream, short_name
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "gold")
