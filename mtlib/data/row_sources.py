@@ -4,17 +4,18 @@ import dataclasses
 import glob
 import itertools
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 import numpy as np
 
-from mtlib.config.data import HUB_PREFIX, is_pattern
+from mtlib.config.data import HUB_PREFIX, as_number, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
 from mtlib.data.files.hub_datasets import read_hub_data, split_hub_path
-from mtlib.data.files.parquet_files import PARQUET_SUFFIX, read_parquet_stream
-from mtlib.data.files.readers import SUFFIX_FORMATS, Row, Wanted, read_stream, short_name
+from mtlib.data.files.read_file import carried_by, read_one_file
+from mtlib.data.files.readers import SPLIT_WORDS, Row, Wanted, short_name
 from mtlib.data.files.suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.repeats import DroppedRows, label_shift
@@ -28,10 +29,12 @@ from mtlib.data.tables import (
 )
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import expanded_path
-from mtlib.tasks import Task
+from mtlib.tasks import FileFormat, RowSelection, Task
 
 HELD = "held"
 """The split that consists of the held-out rows."""
+LABEL_LINES = FileFormat(name="lines")
+"""How a file of labels is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,8 @@ class RowSource:
     layout: Layout
     delimiters: str = "\t,"
     """Column separators of CSV that are accepted."""
+    format: FileFormat = dataclasses.field(default_factory=FileFormat)
+    selection: RowSelection = dataclasses.field(default_factory=RowSelection)
     prefix: str = ""
     """Added before each id: the name of the augmentation and a slash."""
     hold_out: HoldOut | None = None
@@ -106,6 +111,24 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
         files_of(source, folder)
         if source.split == "train" and is_own(source):
             check_apart_from_train(source, folder)
+    check_class_names(sources, folder)
+
+
+def check_class_names(sources: Iterable[RowSource], folder: Path) -> None:
+    """Raises ValueError if files of a task without names of labels carry names that differ: numbers would mean others.
+
+    Where a task has names, each file is compared with them as it is read.
+    """
+    firsts: dict[str, tuple[Path, tuple[str, ...]]] = {}
+    for source in sources:
+        if is_hub(source) or not is_own(source) or source.layout.class_names is not None:
+            continue
+        for path in files_of(source, folder):
+            names = carried_by(path, source.format, source.layout.label_column)
+            first, others = firsts.setdefault(source.task.name, (path, names))
+            rule = f"labels of tasks.{source.task.name} must be given, as files name their numbers differently"
+            found = f"{', '.join(others) or 'none'} in {first.name} and {', '.join(names) or 'none'} in {path.name}"
+            require(names == others, rule, found)
 
 
 def check_apart_from_train(source: RowSource, folder: Path) -> None:
@@ -113,13 +136,16 @@ def check_apart_from_train(source: RowSource, folder: Path) -> None:
     trained, files = {file_id(path): path for path in files_of(source, folder)}, source.task.files
     assert files is not None, "they are its own"
     for split in ("dev", "test"):
-        own = dataclasses.replace(source, split=split, paths=expand_home(files.paths(split)), dev_share=0.0)
+        own = dataclasses.replace(
+            source, split=split, paths=expand_home(files.paths(split)), dev_share=0.0, selection=files.rows(split)
+        )
         is_drawn = split == "dev" and files.dev_share
         is_read = own.paths and not is_drawn and not is_hub(own) and is_there(own, folder)
         for path in files_of(own, folder) if is_read else ():
             rule = f"{key_of(own)} must name other files than train{', or be a share of it' if split == 'dev' else ''}"
             twin = f"{trained.get(file_id(path))} of {', '.join(source.paths)}"
-            require(file_id(path) not in trained, rule, f"{path}, which is {twin}")
+            is_apart = own.selection.where != source.selection.where  # other rows of the same file
+            require(is_apart or file_id(path) not in trained, rule, f"{path}, which is {twin}")
 
 
 def check_splits_differ(task: Task) -> None:
@@ -172,18 +198,25 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
     Raises:
         ValueError: none matches, or they differ in their suffix.
     """
-    key, found = f"{folder / TASK_FILE}: {key_of(source)}", list[str]()
-    for path in source.paths:
+    return [path for _, path in labelled_files_of(source, folder)]
+
+
+def labelled_files_of(source: RowSource, folder: Path) -> list[tuple[str, Path]]:
+    """As `files_of`, each with the label that all of its rows have; "" where rows have their own."""
+    key, found = f"{folder / TASK_FILE}: {key_of(source)}", list[tuple[str, str]]()
+    labels = source.selection.file_labels or [""] * len(source.paths)
+    for label, path in zip(labels, source.paths, strict=True):
         matching = find_matching(path, folder) if is_pattern(path) else [path]
         if not matching:
             raise ValueError(f"{key} must match a file, got {path}; {describe_folder(folder_of(path, folder))}")
-        found += matching
-    check_suffixes(key, found)
+        found += [(label, one) for one in matching]
+    if not source.format.name:
+        check_suffixes(key, [path for _, path in found])
     files: dict[tuple[int, int], str] = {}
-    for path in found:
+    for _, path in found:
         twin = files.setdefault(file_id(folder / path), path)
         require(twin is path, f"{key} must name each file once", f"{twin} and {path}")
-    return [folder / path for path in found]
+    return [(label, folder / path) for label, path in found]
 
 
 def file_id(path: Path) -> tuple[int, int]:
@@ -257,10 +290,35 @@ def undrawn(source: RowSource) -> RowSource:
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
-    layout = source.layout
+    layout, left_out, split_values = source.layout, Counter[str](), defaultdict[str, Counter[str]](Counter)
     path = Path(source.paths[0].removeprefix(HUB_PREFIX)) if is_hub(source) else folder / source.paths[0]
-    table = make_table(source.task, source.split, layout, path, read_cells(source, layout.columns, folder))
-    return dataclasses.replace(table, ids=[source.prefix + name for name in table.ids]) if source.prefix else table
+    rows = read_cells(source, layout.columns, folder, left_out, split_values)
+    try:
+        table = make_table(source.task, source.split, layout, path, rows)
+    except ValueError as error:
+        raise ValueError("; ".join([str(error), *describe_left_out(path, left_out)])) from error
+    check_split_columns(source, split_values)
+    lines = (*table.left_out, *describe_left_out(path, left_out))
+    ids = [source.prefix + name for name in table.ids] if source.prefix else table.ids
+    return dataclasses.replace(table, ids=ids, left_out=lines)
+
+
+def describe_left_out(path: Path, left_out: Counter[str]) -> list[str]:
+    """Returns a line for each reason why rows are left out."""
+    return [f"{short_name(path)}: {count:,} row{'s' * (count != 1)}: {why}" for why, count in left_out.items()]
+
+
+def check_split_columns(source: RowSource, split_values: Mapping[str, Counter[str]]) -> None:
+    """Raises ValueError if the rows of a source have a column that says that they are for different splits."""
+    for column, counts in split_values.items():
+        if len(counts) > 1 and is_own(source) and SPLIT_WORDS.issuperset(map(str.casefold, counts)):
+            split, path = file_split(source), short_name(Path(source.paths[0]))
+            found = ", ".join(f"{value} {count:,}" for value, count in counts.most_common())
+            first = f'{split} = {{files = "{source.paths[0]}", where = {{{column} = "{next(iter(counts))}"}}}}'
+            raise ValueError(
+                f"{path}: column {column} says which rows are for which split ({found}): "
+                f"{key_of(source)} must say which it takes, one value or a list, such as {first}"
+            )
 
 
 def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], list[str]]:
@@ -277,39 +335,86 @@ def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], l
     return texts, skipped
 
 
-def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Iterator[Row]:
-    """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank."""
-    layout = source.layout
+def read_cells(
+    source: RowSource,
+    columns: Sequence[str],
+    folder: Path,
+    left_out: Counter[str] | None = None,
+    split_values: dict[str, Counter[str]] | None = None,
+) -> Iterator[Row]:
+    """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank.
+
+    Args:
+        source: whose rows are read.
+        columns: the wanted cells, that of the id first.
+        folder: of the data.
+        left_out: gets the rows that are left out, by reason.
+        split_values: gets the values of columns that perhaps say which split a row is for, by column.
+    """
+    layout, selection = source.layout, source.selection
     others = [name for name in layout.header if name not in layout.label_columns]
-    may_lack_label = not set(layout.label_columns) & set(columns)
+    is_labelled = bool(set(layout.label_columns) & set(columns))
+    has_labels_elsewhere = is_labelled and bool(selection.label_files or selection.file_labels)
+    filters = [column for column, *_ in selection.where]
     wanted = Wanted(
-        columns=columns,
+        columns=(columns[0], *filters, *(columns[1:-1] if has_labels_elsewhere else columns[1:])),
         is_numbered=layout.is_numbered,
         delimiters=source.delimiters,
-        headers=[layout.header, *([others] if may_lack_label else [])] if layout.header else [],
-        list_column=layout.label_column if source.task.kind_entry.has_several_labels else "",
+        headers=[layout.header, *([] if is_labelled else [others])] if layout.header else [],
+        list_column=layout.label_column if is_labelled and not has_labels_elsewhere else "",
         class_names=layout.class_names,
+        format=source.format,
+        split=file_split(source),
+        left_out=Counter() if left_out is None else left_out,
+        split_values=defaultdict(Counter) if split_values is None else split_values,
     )
     if is_hub(source):
         path = source.paths[0]
         name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
         if (folder / name).is_dir():  # the data folder holds it
             path = f"{HUB_PREFIX}{(folder / name).absolute()}{mark}{configuration}"
-        return read_hub_data(path, source.own_split, wanted)
-    rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
+        rows = read_hub_data(path, source.own_split, wanted)
+    elif has_labels_elsewhere:
+        rows = read_with_labels(source, folder, wanted)
+    else:
+        rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
+    if selection.where:
+        rows = take_where(rows, selection.where, wanted.left_out)
+    if selection.first:
+        rows = itertools.islice(rows, selection.first)
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
 
-def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
-    """Yields the rows of a file; ValueError as `read_stream` and `read_parquet_stream`, or if it cannot be opened."""
-    try:
-        with path.open("rb") as stream:
-            if path.suffix == PARQUET_SUFFIX:
-                yield from read_parquet_stream(stream, path.name, wanted)
-            else:
-                yield from read_stream(stream, short_name(path), SUFFIX_FORMATS[path.suffix], wanted)
-    except OSError as error:
-        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
+def read_with_labels(source: RowSource, folder: Path, wanted: Wanted) -> Iterator[Row]:
+    """Rows of files without labels, each with that of its file, or that of its line in a file of labels, added."""
+    files = labelled_files_of(source, folder)
+    given = source.selection.label_files
+    rule = f"{key_of(source)} must name a file of labels for each file of texts"
+    require(not given or len(given) == len(files), rule, f"{len(given)} for {len(files)}")
+    for number, (label, path) in enumerate(files):
+        rows = read_one_file(path, wanted)
+        if not given:
+            yield from ((where, [*cells, label]) for where, cells in rows)
+            continue
+        lines = dataclasses.replace(wanted, columns=("", "label"), format=LABEL_LINES, left_out=Counter())
+        labels = read_one_file(folder / given[number], lines)
+        for own, other in itertools.zip_longest(rows, labels):
+            rule = f"{given[number]} must have a label for each line of {path.name}"
+            require(own is not None and other is not None, rule, f"no more after {(own or other)[0]}")
+            yield own[0], [*own[1], other[1][1]]
+
+
+def take_where(rows: Iterable[Row], where: Sequence[Sequence[str]], left_out: Counter[str]) -> Iterator[Row]:
+    """Yields the rows that have one of the values in each column, without these cells, which follow the id's."""
+    allowed = [(column, set(map(as_number, values))) for column, *values in where]
+    end = 1 + len(allowed)
+    for place, cells in rows:
+        pairs = zip(allowed, cells[1:end], strict=True)
+        other = next((f"{column} is {cell}" for (column, values), cell in pairs if as_number(cell) not in values), None)
+        if other is None:
+            yield place, [cells[0], *cells[end:]]
+        else:
+            left_out[other] += 1
 
 
 def is_hub(source: RowSource) -> bool:

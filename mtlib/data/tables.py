@@ -61,6 +61,9 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
     first_teacher = first_label - len(layout.teacher_columns)
     kept, logits, labels, skipped = [], list[list[float]](), list[RowLabel](), list[str]()
     place_of, places = dict[str, str](), list[str]()
+    if reader.has_several and layout.label_column:
+        rows = list(rows)
+        reader.find_indicator_lists(cells[first_label] for _, cells in rows)
     for where, cells in rows:
         if not all(cells[:first_label] if layout.may_lack_label else cells):
             skipped.append(describe_blank(where, layout.columns, cells))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from tests.mtlib.data.files.test_readers import PARTS, random_frame
 
 from mtlib.data.files.readers import Format
 from results.inference.readers import TextRow, find_format, name_input, open_input, read_texts
+from tests.mtlib.data.files.test_readers import PARTS, random_frame
 from tests.one_line_error import one_line_error
 
 PAIR = ("sentence1", "sentence2")

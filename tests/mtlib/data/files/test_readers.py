@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data.files.readers import Format, Row, Wanted, read_stream, short_name
+from mtlib.config.data import Format
+from mtlib.data.files.json_files import read_json_stream
+from mtlib.data.files.readers import Row, Wanted, read_stream, short_name
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "gold")
@@ -41,6 +43,8 @@ def read_path(path: Path, form: Format, columns: Sequence[str] = COLUMNS, **opti
     """The rows of a file, which are numbered only if asked for."""
     with path.open("rb") as stream:
         wanted = Wanted(columns=columns, **{"is_numbered": False, **options})
+        if form == "jsonl":
+            return list(read_json_stream(stream, short_name(path), True, wanted))
         return list(read_stream(stream, short_name(path), form, wanted))
 
 
