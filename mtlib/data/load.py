@@ -67,7 +67,8 @@ def with_quoting(task: Task, folder: Path) -> Task:
     for path in files_of_task(task, files, folder):
         if (files.format.name or format_of(path.name)) == "tsv":
             with contextlib.suppress(OSError):  # the reader says so
-                found.setdefault(find_quoting(path).name, path.name)
+                own = find_quoting(path)
+                found.setdefault(own.name if own.is_certain else "", path.name)
     found.pop("", None)
     rule = f"tasks.{task.name}.quoting must be given, as files differ"
     require(len(found) < 2, rule, " and ".join(f"{name} in {path}" for name, path in found.items()))

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -159,10 +159,11 @@ def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
     return mapping
 
 
-def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
-    """Returns one line per label outside the mapping with its number of rows."""
+def describe_unnamed(name: str, column: str, counts: Counter[str], leave_out: Collection[str]) -> tuple[str, ...]:
+    """Returns one line per label that is left out, by `leave_out` or the mapping, with its number of rows."""
     shown = counts.most_common(MAX_LISTED_LABELS)
-    lines = [f"{name}: {rows_text(count)} {column} {label}, which labels does not name" for label, count in shown]
+    why = {label: "leave_out names" if label in leave_out else "labels does not name" for label, _ in shown}
+    lines = [f"{name}: {rows_text(count)} {column} {label}, which {why[label]}" for label, count in shown]
     if rest := counts.total() - sum(count for _, count in shown):
         lines.append(f"{name}: {rows_text(rest)} another {column} that labels does not name")
     return tuple(lines)
@@ -190,12 +191,20 @@ def describe_unknown(where: str, value: str, label: str | None, task: Task, layo
     shown, column = (value if label is None else label)[:MAX_QUOTED_VALUE], layout.label_column
     if label is None:
         names = [entry.rpartition(":")[0] for entry in layout.labels]
-        return f"unknown label in column {column} of {where} '{shown}'; {nearest_first(shown, names)}"
+        unknown = f"unknown label in column {column} of {where} '{shown}'; {nearest_first(shown, names)}"
+        return unknown + count_from_one(shown, task)
     low, high = task.label_range
     rule = f"must be a {'' if task.is_regression else 'whole '}number from {low:g} to {high:g}"
     can_have_names = task.files is not None and not task.is_regression and isinstance(as_number(label), str)
     hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
-    return f"{where}: column {column} {rule}, got {shown!r}{hint}"
+    return f"{where}: column {column} {rule}, got {shown!r}{hint}{count_from_one(shown, task)}"
+
+
+def count_from_one(value: str, task: Task) -> str:
+    """Returns what to paste if an unknown label is the number that follows the last one; "" for any other."""
+    is_next = not task.is_regression and task.files is not None and as_number(value) == task.num_classes
+    numbered = ", ".join(f"{number} = {json.dumps(name)}" for number, name in enumerate(task.class_names, 1))
+    return f"; if labels begin at 1: labels = {{{numbered}}}" if is_next else ""
 
 
 def split_labels(where: str, cell: str) -> list[str]:

@@ -11,9 +11,10 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from mtlib.config.data import HUB_PREFIX, as_number, is_pattern
+from mtlib.config.data import HUB_PREFIX, as_number, format_of, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
 from mtlib.data.files.hub_datasets import read_hub_data, split_hub_path
+from mtlib.data.files.quoting import describe_quoting
 from mtlib.data.files.read_file import carried_by, read_one_file
 from mtlib.data.files.readers import SPLIT_WORDS, Row, Wanted, short_name
 from mtlib.data.files.suggestions import describe_folder
@@ -298,9 +299,18 @@ def read_all_rows(source: RowSource, folder: Path) -> Table:
     except ValueError as error:
         raise ValueError("; ".join([str(error), *describe_left_out(path, left_out)])) from error
     check_split_columns(source, split_values)
-    lines = (*table.left_out, *describe_left_out(path, left_out))
+    lines = (*table.left_out, *describe_left_out(path, left_out), *describe_quotings(source, folder))
     ids = [source.prefix + name for name in table.ids] if source.prefix else table.ids
     return dataclasses.replace(table, ids=ids, left_out=lines)
+
+
+def describe_quotings(source: RowSource, folder: Path) -> list[str]:
+    """Returns a line for each TSV file that may have standard quoting or not, where `quoting` does not say it."""
+    if is_hub(source) or source.format.quoting:
+        return []
+    key = f"tasks.{source.task.name}.quoting"
+    files = (path for path in files_of(source, folder) if (source.format.name or format_of(path.name)) == "tsv")
+    return list(filter(None, (describe_quoting(path, key) for path in files)))
 
 
 def describe_left_out(path: Path, left_out: Counter[str]) -> list[str]:

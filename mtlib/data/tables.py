@@ -79,7 +79,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         logits.append(read_teacher(where, layout.teacher_columns, cells[first_teacher:first_label]))
         places.append(where)
         labels.append(label)
-    left_out = describe_unnamed(short_name(path), layout.label_column, reader.unnamed)
+    left_out = describe_unnamed(short_name(path), layout.label_column, reader.unnamed, layout.leave_out)
     if not kept:
         first = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
         found = "; ".join([*first, *left_out]) or "none"

@@ -1,0 +1,268 @@
+"""Proposes a `tasks.toml` for a folder of data files: what it finds, and as comments what it is unsure of."""
+
+import contextlib
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mtlib.config.data import Format, as_number, format_of
+from mtlib.data.files.exports import find_export
+from mtlib.data.files.json_files import array_objects, line_objects
+from mtlib.data.files.opening import open_rows
+from mtlib.data.files.quoting import find_quoting
+from mtlib.data.files.readers import SPLIT_WORDS, Wanted, csv_records, likely_encoding, tsv_records
+from mtlib.runtime.errors import require
+
+MOST_ROWS = 100_000
+"""Rows of a file that are looked at."""
+MOST_LABELS = 200
+"""Values of a column of labels, at most."""
+SHOWN_ROWS, SHOWN_CHARACTERS = 2, 100
+"""Rows of a file that are shown, and characters of each cell."""
+TEXT_WORDS = 3.0
+"""Words that a cell of a column of texts has on average, at least."""
+LABEL_NAMES = (
+    "label",
+    "labels",
+    "class",
+    "category",
+    "intent",
+    "target",
+    "sentiment",
+    "emotion",
+    "gold",
+    "answer",
+    "cats",
+)
+"""Parts of the names of columns of labels, the likeliest first."""
+ID_NAMES = ("id", "idx", "index", "key", "guid", "uid")
+SPLITS = {"train": ("train",), "dev": ("dev", "val", "trial"), "test": ("test",)}
+"""Parts of the names of the files of each split."""
+
+
+@dataclass(kw_only=True)
+class Sample:
+    """The first rows of a file."""
+
+    path: Path
+    form: Format
+    encoding: str
+    names: list[str]
+    """Of the columns."""
+    rows: list[dict[str, str]]
+    has_names: bool = True
+    """Whether the file itself names its columns."""
+    doubts: list[str] = field(default_factory=list)
+
+    def values(self, name: str) -> list[str]:
+        """Returns the cells of a column that are not blank."""
+        return [row[name] for row in self.rows if row.get(name)]
+
+
+def suggest_tasks(folder: Path) -> Iterator[str]:
+    """Yields the lines of a `tasks.toml` for the files of a folder.
+
+    Raises:
+        ValueError: there is no file with rows.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith((".", "README")))
+    samples = [own for path in files if (own := look_at(path)) is not None]
+    require(bool(samples), f"{folder} must hold a file with rows", "none")
+    groups: dict[tuple[Any, ...], list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault((sample.path.parent, sample.form, tuple(sample.names)), []).append(sample)
+    yield "# A proposal, made from the files: check each line, above all those that begin with `# unsure`."
+    for number, own in enumerate(groups.values(), 1):
+        yield from ("", *suggest_task(folder, own, f"task{number}" if len(groups) > 1 else "task"))
+
+
+def look_at(path: Path) -> Sample | None:
+    """Returns the first rows of a file; None where it has no rows that can be read."""
+    with contextlib.suppress(ValueError, OSError, StopIteration):
+        with open_rows(path) as stream:
+            content = stream.read()
+        encoding = ""
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            with open_rows(path) as stream:
+                encoding = likely_encoding(stream, b"")
+            text = content.decode(encoding)
+        form = format_of(path.name) or format_by_content(text)
+        return read_sample(path, form, encoding, text)
+    return None
+
+
+def format_by_content(text: str) -> Format:
+    """Returns the format of a text whose file's name does not say it."""
+    lines = [line for line in itertools.islice(text.split("\n"), 50) if line.strip()]
+    if lines and lines[0].startswith(("{", "[")):
+        return "jsonl" if lines[0].rstrip().endswith("}") else "json"
+    if lines and lines[0].startswith("__label__"):
+        return "fasttext"
+    return "tsv" if lines and all(line.count("\t") == lines[0].count("\t") > 0 for line in lines) else "lines"
+
+
+def read_sample(path: Path, form: Format, encoding: str, text: str) -> Sample | None:
+    """Returns the first rows of a text; None if it has none."""
+    lines, doubts = iter(text.splitlines(keepends=True)), list[str]()
+    if form in ("json", "jsonl"):
+        wanted = Wanted(columns=(), headers=[[f"column{at}" for at in range(1, 20)]])
+        places = line_objects(lines, path.name) if form == "jsonl" else array_objects(text, path.name, wanted)
+        items = [item for _, item in itertools.islice(places, MOST_ROWS)]
+        export = find_export(items[0]) if items else None
+        doubts += [f"the file looks like an export of {export[0]}"] if export else []
+        rows = [flatten(item) for item in items]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return Sample(path=path, form=form, encoding=encoding, names=names, rows=rows, doubts=doubts) if rows else None
+    if form in ("csv", "tsv"):
+        is_quoted = form == "csv" or find_quoting(path).name == "standard"
+        read = csv_records(lines, path.name, "\t,") if is_quoted else tsv_records(lines, path.name, "\t")
+        records = [cells for _, cells in itertools.islice(read, MOST_ROWS)]
+    else:
+        records = [[line.strip()] for line in itertools.islice(lines, MOST_ROWS) if line.strip()]
+    if not records:
+        return None
+    has_names = form in ("csv", "tsv") and looks_like_names(records[0])
+    names = records[0] if has_names else [f"column{at}" for at in range(1, len(records[0]) + 1)]
+    names = ["text"] if len(names) == 1 and not has_names else names
+    rows = [dict(zip(names, cells, strict=False)) for cells in records[has_names:]]
+    if not has_names and form in ("csv", "tsv"):
+        doubts.append(
+            f"the first line of {path.name} looks like a row, not like names of columns: name them in columns"
+        )
+    return Sample(path=path, form=form, encoding=encoding, names=names, rows=rows, has_names=has_names, doubts=doubts)
+
+
+def flatten(item: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the values of an object as texts, those of inner objects by keys with dots."""
+    found = {}
+    for key, value in item.items():
+        if isinstance(value, dict):
+            found |= {f"{key}.{inner}": own for inner, own in flatten(value).items()}
+        else:
+            found[key] = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+    return found
+
+
+def looks_like_names(cells: Sequence[str]) -> bool:
+    """Returns whether a line names columns: no cell is a number or has many words, or is there twice."""
+    words = [cell.strip() for cell in cells]
+    is_name = [len(word.split()) <= 4 and not isinstance(as_number(word), float) for word in words]
+    return all(is_name) and len(set(words)) == len(words)
+
+
+def suggest_task(folder: Path, samples: Sequence[Sample], name: str) -> Iterator[str]:
+    """Yields the section of one task, whose files have the same columns."""
+    first = next((own for own in samples if split_of(own.path) == "train"), samples[0])
+    texts, labels = text_columns(first), label_columns(first)
+    doubts = list(first.doubts)
+    if len(texts) > 2:
+        doubts.append(f"these columns look like texts: {', '.join(texts)}")
+    if len(labels) != 1:
+        doubts.append(f"columns of labels: {', '.join(labels)}" if labels else "no column looks like labels")
+    yield f"[tasks.{name}]"
+    label = labels[0] if labels else "label"
+    yield from describe_kind(first, label)
+    yield f"texts = {json.dumps(texts[:2] or ['text'])}"
+    yield f"label = {json.dumps(label)}"
+    ids = [own for own in first.names if own.lower() in ID_NAMES and len(set(first.values(own))) == len(first.rows)]
+    yield from [f"id = {json.dumps(ids[0])}"] if ids else []
+    if format_of(first.path.name) is None:
+        yield f'format = "{first.form}"'
+    yield from [f'encoding = "{first.encoding}"'] if first.encoding else []
+    yield from [] if first.has_names or first.form not in ("csv", "tsv") else [f"columns = {json.dumps(first.names)}"]
+    if first.form == "tsv" and not find_quoting(first.path).is_certain:
+        doubts.append('the cells in quotation marks may be quoted: quoting = "standard", or "none"')
+    yield from split_lines(folder, samples, first)
+    yield from (f"# unsure: {doubt}" for doubt in doubts)
+    yield "# rows as they were read:"
+    for row in first.rows[:SHOWN_ROWS]:
+        cells = (f"{key}: {own[:SHOWN_CHARACTERS]!r}" for key, own in row.items() if key in {*texts, label})
+        yield f"#   {'  '.join(cells)}"
+
+
+def split_lines(folder: Path, samples: Sequence[Sample], first: Sample) -> Iterator[str]:
+    """Yields the keys that name the files of each split."""
+    columns = [
+        name
+        for name in first.names
+        if len(values := set(first.values(name))) > 1 and SPLIT_WORDS.issuperset(map(str.casefold, values))
+    ]
+    by_split = {split: [own for own in samples if split_of(own.path) == split] for split in SPLITS}
+    if columns:
+        path, column = json.dumps(str(first.path.relative_to(folder))), columns[0]
+        for split, words in SPLITS.items():
+            own = [value for value in Counter(first.values(column)) if value.casefold().startswith(words)]
+            if own:
+                yield f"{split} = {{files = {path}, where = {{{column} = {json.dumps(own)}}}}}"
+        return
+    if not by_split["train"]:
+        by_split["train"] = [own for own in samples if split_of(own.path) is None] or [first]
+    for split, own in by_split.items():
+        paths = [str(sample.path.relative_to(folder)) for sample in own]
+        if paths:
+            yield f"{split} = {json.dumps(paths[0] if len(paths) == 1 else paths)}"
+        elif split == "dev":
+            yield "dev = 0.1  # a share of train, as no file is for dev by its name"
+
+
+def split_of(path: Path) -> str | None:
+    """Returns the split that the name of a file, or of its folder, says."""
+    name = "/".join(path.parts[-2:]).lower()
+    return next(
+        (split for split, words in SPLITS.items() if any(re.search(rf"(^|[^a-z]){word}", name) for word in words)), None
+    )
+
+
+def text_columns(sample: Sample) -> list[str]:
+    """Returns the columns whose cells have several words."""
+    found = []
+    for name in sample.names:
+        cells = [cell for cell in sample.values(name)[:1000] if not cell.startswith(("[", "{"))]
+        if cells and sum(len(cell.split()) for cell in cells) / len(cells) >= TEXT_WORDS:
+            found.append(name)
+    return found
+
+
+def label_columns(sample: Sample) -> list[str]:
+    """Returns the columns that may be labels, the likeliest alone if its name says so."""
+    texts = text_columns(sample)
+    others = [name for name in sample.names if name not in texts and name.lower() not in ID_NAMES]
+    few = [name for name in others if 1 < len(set(sample.values(name))) <= MOST_LABELS]
+    numbers = [name for name in others if all(isinstance(as_number(own), float) for own in sample.values(name))]
+    found = [name for name in others if name in few or name in numbers]
+    named = [name for part in LABEL_NAMES for name in found if part in name.lower()]
+    return named[:1] or found
+
+
+def describe_kind(sample: Sample, label: str) -> Iterator[str]:
+    """Yields the keys of the kind of task that a column of labels is for."""
+    cells = sample.values(label)
+    lists = [json.loads(cell) for cell in cells if cell.startswith("[")] if cells and cells[0].startswith("[") else []
+    values = sorted({str(one) for own in lists for one in own} if lists else set(cells))
+    numbers = [number for value in values if isinstance(number := as_number(value), float)]
+    if lists and any(len(own) != 1 for own in lists):
+        yield from ('kind = "multilabel"', f"labels = {json.dumps(values, ensure_ascii=False)}")
+    elif (
+        values
+        and len(numbers) == len(values)
+        and (len(values) > 20 or not all(number.is_integer() for number in numbers))
+    ):
+        yield from ('kind = "regression"', f"range = [{min(numbers):g}, {max(numbers):g}]  # unsure: of these rows")
+    elif len(numbers) == len(values) and sorted(numbers) == list(range(len(values))):
+        yield from ('kind = "classes"', f"num_labels = {len(values)}") if len(values) != 2 else ('kind = "binary"',)
+    else:
+        kind = "binary" if len(values) == 2 else "classes"
+        names = values or ["one", "two"]
+        mapping = ", ".join(
+            f"{json.dumps(value, ensure_ascii=False)} = {json.dumps(value, ensure_ascii=False)}" for value in names
+        )
+        is_numbered = bool(numbers)
+        yield f'kind = "{kind}"'
+        yield f"labels = {{{mapping}}}" if is_numbered else f"labels = {json.dumps(names, ensure_ascii=False)}"
