@@ -15,7 +15,7 @@ from mtlib.config.data import HUB_PREFIX, as_number, format_of, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
 from mtlib.data.files.hub_datasets import read_hub_data, split_hub_path
 from mtlib.data.files.quoting import describe_quoting
-from mtlib.data.files.read_file import carried_by, read_one_file
+from mtlib.data.files.read_file import carried_by, is_file_of_splits, read_one_file
 from mtlib.data.files.readers import SPLIT_WORDS, Row, Wanted, short_name
 from mtlib.data.files.suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
@@ -144,9 +144,10 @@ def check_apart_from_train(source: RowSource, folder: Path) -> None:
         is_read = own.paths and not is_drawn and not is_hub(own) and is_there(own, folder)
         for path in files_of(own, folder) if is_read else ():
             rule = f"{key_of(own)} must name other files than train{', or be a share of it' if split == 'dev' else ''}"
-            twin = f"{trained.get(file_id(path))} of {', '.join(source.paths)}"
-            is_apart = own.selection.where != source.selection.where  # other rows of the same file
-            require(is_apart or file_id(path) not in trained, rule, f"{path}, which is {twin}")
+            if file_id(path) not in trained or own.selection.where != source.selection.where:
+                continue  # another file, or other rows of the same
+            twin = f"{trained[file_id(path)]} of {', '.join(source.paths)}"
+            require(is_file_of_splits(path, source.format, ("train", split)), rule, f"{path}, which is {twin}")
 
 
 def check_splits_differ(task: Task) -> None:

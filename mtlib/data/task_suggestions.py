@@ -77,8 +77,8 @@ def suggest_tasks(folder: Path) -> Iterator[str]:
     for sample in samples:
         groups.setdefault((sample.path.parent, sample.form, tuple(sample.names)), []).append(sample)
     yield "# A proposal, made from the files: check each line, above all those that begin with `# unsure`."
-    for number, own in enumerate(groups.values(), 1):
-        yield from ("", *suggest_task(folder, own, f"task{number}" if len(groups) > 1 else "task"))
+    for number, group in enumerate(groups.values(), 1):
+        yield from ("", *suggest_task(folder, group, f"task{number}" if len(groups) > 1 else "task"))
 
 
 def look_at(path: Path) -> Sample | None:
@@ -141,7 +141,7 @@ def read_sample(path: Path, form: Format, encoding: str, text: str) -> Sample | 
 
 def flatten(item: Mapping[str, Any]) -> dict[str, str]:
     """Returns the values of an object as texts, those of inner objects by keys with dots."""
-    found = {}
+    found: dict[str, str] = {}
     for key, value in item.items():
         if isinstance(value, dict):
             found |= {f"{key}.{inner}": own for inner, own in flatten(value).items()}
@@ -204,8 +204,8 @@ def split_lines(folder: Path, samples: Sequence[Sample], first: Sample) -> Itera
         return
     if not by_split["train"]:
         by_split["train"] = [own for own in samples if split_of(own.path) is None] or [first]
-    for split, own in by_split.items():
-        paths = [str(sample.path.relative_to(folder)) for sample in own]
+    for split, group in by_split.items():
+        paths = [str(sample.path.relative_to(folder)) for sample in group]
         if paths:
             yield f"{split} = {json.dumps(paths[0] if len(paths) == 1 else paths)}"
         elif split == "dev":

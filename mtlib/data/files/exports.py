@@ -34,6 +34,10 @@ def rows_of_export(places: Iterable[Place], label: str, left_out: Counter[str]) 
         places: every object of a file, with its position.
         label: the key of the label; empty where none is read.
         left_out: gets the rows that are left out, by reason.
+
+    Raises:
+        ValueError: at the end, all rows that an annotator of Prodigy accepted have one label and others were rejected:
+            the answers are the labels.
     """
     ahead = iter(places)
     first = list(itertools.islice(ahead, 1))
@@ -43,12 +47,17 @@ def rows_of_export(places: Iterable[Place], label: str, left_out: Counter[str]) 
         yield from every
         return
     tool, read = found
+    where, labels = "", set[str]()
     for where, item in every:
         row = read(item, label)
         if isinstance(row, str):
             left_out[f"{row} ({tool})"] += 1
         else:
+            labels.update([str(row[label])] if label in row else ())
             yield where, row
+    if len(labels) == 1 and left_out[f"{REJECTED} ({tool})"]:
+        rule = f"{where}: every row that was accepted has {label} {labels.pop()}, and others were rejected"
+        raise ValueError(f'{rule}: label = "answer" with labels = {{reject = ..., accept = ...}} takes both as labels')
 
 
 ReadRow = Callable[[dict[str, Any], str], dict[str, Any] | str]
@@ -88,7 +97,10 @@ def label_studio_min_row(item: dict[str, Any], label: str) -> dict[str, Any] | s
 
 
 def prodigy_row(item: dict[str, Any], label: str) -> dict[str, Any] | str:
-    """Returns an example that was accepted, or, where the answer itself is the label, any that was answered."""
+    """Returns an example that was accepted; any that was answered where the answer is the label, and any at all
+    where no label is read."""
+    if not label:
+        return item
     if item["answer"] == "ignore":
         return IGNORED
     return REJECTED if item["answer"] == "reject" and label != "answer" else item

@@ -80,10 +80,11 @@ def array_objects(text: str, name: str, wanted: Wanted) -> Iterator[tuple[str, d
     rule = f"{name} must be an array of objects, or an object that has one for {wanted.split}"
     names: Sequence[str] | None = None
     if isinstance(found, dict):
-        key = next((key for key in SPLIT_KEYS.get(wanted.split, ()) if isinstance(found.get(key), list)), None)
+        key = split_key(found, wanted.split)
         if isinstance(found.get("data"), list):  # `DataFrame.to_json` with orient split or table
             names, found = found.get("columns"), found["data"]
         elif key is not None and wanted.columns[-1] not in found:
+            count_other_arrays(found, wanted)
             found = found[key]
         else:
             found = rows_of_columns(found, wanted.columns)
@@ -94,6 +95,28 @@ def array_objects(text: str, name: str, wanted: Wanted) -> Iterator[tuple[str, d
             item = named_cells(where, item, names or next(iter(wanted.headers), ()))
         require(isinstance(item, dict), f"{where} must be an object", str(item)[:MAX_QUOTED_VALUE])
         yield where, item
+
+
+def split_key(found: Mapping[str, Any], split: str) -> str | None:
+    """Returns the key of the array that an object has for a split; None if there is none."""
+    return next((key for key in SPLIT_KEYS.get(split, ()) if isinstance(found.get(key), list)), None)
+
+
+def has_split_arrays(stream: IO[bytes], encoding: str, splits: Iterable[str]) -> bool:
+    """Returns whether a stream is a JSON object that has an array for each of these splits."""
+    try:
+        found = json.loads(stream.read().decode(encoding or "utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and all(split_key(found, split) is not None for split in splits)
+
+
+def count_other_arrays(found: Mapping[str, Any], wanted: Wanted) -> None:
+    """Counts as left out the rows of the arrays that are for no split."""
+    known = {key for keys in SPLIT_KEYS.values() for key in keys}
+    for key, rows in found.items():
+        if key not in known and isinstance(rows, list):
+            wanted.left_out[f"{key} is for no split"] += len(rows)
 
 
 def named_cells(where: str, cells: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:

@@ -19,6 +19,9 @@ QUOTED_CELL = re.compile(rb'"([^"]*(?:""[^"]*)*)"(?=\t|\r?\n|\r?\Z)')
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BEFORE_CELL = (b"\t", b"\n", BYTE_ORDER_MARK[-1:])
 """What stands before the first byte of a cell."""
+MANY_LINES = 10
+"""Lines of a file from which on a column may be quoted without its name: the few texts of a smaller file may all begin
+and end with a mark by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +92,10 @@ def has_even_lines(content: "bytes | mmap.mmap") -> bool:
 
 
 def has_quoted_column(content: "bytes | mmap.mmap") -> bool:
-    """Returns whether all cells of a column stand in marks, its name aside."""
-    rows = [line.split(b"\t") for line in lines_of(content)[1:]]
-    return any(all(cell.startswith(b'"') for cell in column) for column in zip(*rows, strict=False))
+    """Returns whether all cells of a column stand in marks, its name aside where there are many."""
+    lines = lines_of(content)
+    rows = [line.split(b"\t") for line in (lines[1:] if len(lines) >= MANY_LINES else lines)]
+    return len(lines) > 1 and any(all(cell.startswith(b'"') for cell in column) for column in zip(*rows, strict=False))
 
 
 def describe_quoting(path: Path, key: str) -> str:

@@ -1,7 +1,7 @@
 """Reads the rows of one file in any format."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from mtlib.config.data import Format, format_of
 from mtlib.data.files.excel_files import read_excel_stream
-from mtlib.data.files.json_files import read_json_stream
+from mtlib.data.files.json_files import has_split_arrays, read_json_stream
 from mtlib.data.files.opening import open_rows
 from mtlib.data.files.parquet_files import carried_names, read_parquet_stream
 from mtlib.data.files.quoting import find_quoting
@@ -42,6 +42,14 @@ def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
     except (OSError, EOFError, pa.ArrowException) as error:
         why = getattr(error, "strerror", None) or first_line(error)
         raise ValueError(f"{path} must be a readable file, got: {why}") from error
+
+
+def is_file_of_splits(path: Path, given: FileFormat, splits: Iterable[str]) -> bool:
+    """Returns whether a file is a JSON object that has an array for each of these splits."""
+    if (given.name or format_of(path.name)) != "json":
+        return False
+    with open_rows(path) as stream:
+        return has_split_arrays(stream, given.encoding, splits)
 
 
 def carried_by(path: Path, given: FileFormat, column: str) -> tuple[str, ...]:
