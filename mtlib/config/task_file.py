@@ -164,6 +164,7 @@ class TaskEntry:
         require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
         require(self.weight > 0, "weight must be above 0", self.weight)
         check_format(self)
+        check_lines(self)
         for split in SPLITS:
             check_paths(split, self.given(split), self.format)
         if self.columns:
@@ -336,6 +337,19 @@ def check_format(entry: TaskEntry) -> None:
         wanted = {*entry.texts, *entry.label_columns}
         rule = f"pattern must have a group (?P<NAME>...) for each of {', '.join(sorted(wanted))}"
         require(wanted <= set(names), rule, ", ".join(names) or "none")
+
+
+def check_lines(entry: TaskEntry) -> None:
+    """Checks that files of plain lines, which have no columns, get their labels from elsewhere."""
+    if entry.format != "lines" or entry.pattern:
+        return
+    for split in ("train", "dev"):
+        given = getattr(entry, split)
+        own = given.selection if isinstance(given, SplitEntry) else RowSelection()
+        rule = f"{split} must have files by label, a file of labels or a pattern, as lines are texts alone"
+        is_labelled = bool(own.label_files or own.file_labels)
+        require(is_labelled or isinstance(given, float), rule, "files of texts")
+        require(not own.where, f"{split}.where must be left out, as lines have no columns", "where")
 
 
 def check_paths(key: str, given: str | float | tuple[str, ...], form: str = "") -> None:

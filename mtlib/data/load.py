@@ -67,7 +67,7 @@ def with_quoting(task: Task, folder: Path) -> Task:
     for path in files_of_task(task, files, folder):
         if (files.format.name or format_of(path.name)) == "tsv":
             with contextlib.suppress(OSError):  # the reader says so
-                own = find_quoting(path)
+                own = find_quoting(path, files.format)
                 found.setdefault(own.name if own.is_certain else "", path.name)
     found.pop("", None)
     rule = f"tasks.{task.name}.quoting must be given, as files differ"

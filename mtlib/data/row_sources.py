@@ -311,7 +311,7 @@ def describe_quotings(source: RowSource, folder: Path) -> list[str]:
         return []
     key = f"tasks.{source.task.name}.quoting"
     files = (path for path in files_of(source, folder) if (source.format.name or format_of(path.name)) == "tsv")
-    return list(filter(None, (describe_quoting(path, key) for path in files)))
+    return list(filter(None, (describe_quoting(path, source.format, key) for path in files)))
 
 
 def describe_left_out(path: Path, left_out: Counter[str]) -> list[str]:

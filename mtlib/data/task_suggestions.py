@@ -1,6 +1,7 @@
 """Proposes a `tasks.toml` for a folder of data files: what it finds, and as comments what it is unsure of."""
 
 import contextlib
+import io
 import itertools
 import json
 import re
@@ -10,13 +11,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from mtlib.config.data import Format, as_number, format_of
+from mtlib.data.files.excel_files import excel_records, excel_rows
 from mtlib.data.files.exports import find_export
-from mtlib.data.files.json_files import array_objects, line_objects
+from mtlib.data.files.json_files import array_objects, cell_text, line_objects
 from mtlib.data.files.opening import open_rows
+from mtlib.data.files.parquet_files import NO_CLASS, carried_names, name_classes
 from mtlib.data.files.quoting import find_quoting
-from mtlib.data.files.readers import SPLIT_WORDS, Wanted, csv_records, likely_encoding, tsv_records
+from mtlib.data.files.readers import (
+    FASTTEXT_LABEL,
+    SPLIT_WORDS,
+    TABS_OR_COMMAS,
+    Wanted,
+    csv_records,
+    likely_encoding,
+    tsv_records,
+)
 from mtlib.runtime.errors import require
+from mtlib.tasks import FileFormat
 
 MOST_ROWS = 100_000
 """Rows of a file that are looked at."""
@@ -83,18 +98,21 @@ def suggest_tasks(folder: Path) -> Iterator[str]:
 
 def look_at(path: Path) -> Sample | None:
     """Returns the first rows of a file; None where it has no rows that can be read."""
-    with contextlib.suppress(ValueError, OSError, StopIteration):
+    with contextlib.suppress(ValueError, OSError, StopIteration, pa.ArrowException):
         with open_rows(path) as stream:
             content = stream.read()
-        encoding = ""
+        form, encoding = format_of(path.name), ""
+        if form == "parquet":
+            return sample_of_items(path, form, encoding, parquet_items(content))
+        if form == "xlsx":
+            sheet = excel_records(excel_rows(io.BytesIO(content), path.name), path.name)
+            return sample_of_records(path, form, encoding, [cells for _, cells in sheet])
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            with open_rows(path) as stream:
-                encoding = likely_encoding(stream, b"")
+            encoding = likely_encoding(io.BytesIO(content), b"")
             text = content.decode(encoding)
-        form = format_of(path.name) or format_by_content(text)
-        return read_sample(path, form, encoding, text)
+        return read_sample(path, form or format_by_content(text), encoding, text)
     return None
 
 
@@ -103,39 +121,64 @@ def format_by_content(text: str) -> Format:
     lines = [line for line in itertools.islice(text.split("\n"), 50) if line.strip()]
     if lines and lines[0].startswith(("{", "[")):
         return "jsonl" if lines[0].rstrip().endswith("}") else "json"
-    if lines and lines[0].startswith("__label__"):
+    if lines and lines[0].startswith(FASTTEXT_LABEL):
         return "fasttext"
     return "tsv" if lines and all(line.count("\t") == lines[0].count("\t") > 0 for line in lines) else "lines"
 
 
 def read_sample(path: Path, form: Format, encoding: str, text: str) -> Sample | None:
     """Returns the first rows of a text; None if it has none."""
-    lines, doubts = iter(text.splitlines(keepends=True)), list[str]()
+    lines = iter(io.StringIO(text, newline="\n"))
     if form in ("json", "jsonl"):
         wanted = Wanted(columns=(), headers=[[f"column{at}" for at in range(1, 20)]])
         places = line_objects(lines, path.name) if form == "jsonl" else array_objects(text, path.name, wanted)
-        items = [item for _, item in itertools.islice(places, MOST_ROWS)]
-        export = find_export(items[0]) if items else None
-        doubts += [f"the file looks like an export of {export[0]}"] if export else []
-        rows = [flatten(item) for item in items]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return Sample(path=path, form=form, encoding=encoding, names=names, rows=rows, doubts=doubts) if rows else None
+        return sample_of_items(path, form, encoding, [item for _, item in itertools.islice(places, MOST_ROWS)])
     if form in ("csv", "tsv"):
-        is_quoted = form == "csv" or find_quoting(path).name == "standard"
-        read = csv_records(lines, path.name, "\t,") if is_quoted else tsv_records(lines, path.name, "\t")
-        records = [cells for _, cells in itertools.islice(read, MOST_ROWS)]
-    else:
-        records = [[line.strip()] for line in itertools.islice(lines, MOST_ROWS) if line.strip()]
+        given = FileFormat(encoding=encoding)
+        is_quoted = form == "csv" or find_quoting(path, given).name == "standard"
+        read = csv_records(lines, path.name, TABS_OR_COMMAS) if is_quoted else tsv_records(lines, path.name, "\t")
+        return sample_of_records(path, form, encoding, [cells for _, cells in itertools.islice(read, MOST_ROWS)])
+    texts = (line.strip() for line in lines)
+    return sample_of_records(path, form, encoding, [[text] for text in itertools.islice(texts, MOST_ROWS) if text])
+
+
+def parquet_items(content: bytes) -> list[dict[str, Any]]:
+    """Returns the first rows of a Parquet file, with the names of classes that it carries."""
+    with pq.ParquetFile(io.BytesIO(content)) as file:
+        rows = next(file.iter_batches(MOST_ROWS), pa.record_batch({})).to_pylist()
+        names = {name: {NO_CLASS: "", **dict(enumerate(own))} for name, own in names_of_columns(file.schema_arrow)}
+    return [{key: name_classes(value, names.get(key, {})) for key, value in row.items()} for row in rows]
+
+
+def names_of_columns(schema: pa.Schema) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the columns that carry names of classes, and these."""
+    found = ((name, carried_names(schema, name)) for name in schema.names)
+    yield from ((name, own) for name, own in found if own)
+
+
+def sample_of_items(path: Path, form: Format, encoding: str, items: Sequence[Mapping[str, Any]]) -> Sample | None:
+    """Returns the first rows of a file that are objects; None if it has none."""
+    if not items:
+        return None
+    export = find_export(items[0])
+    doubts = [f"the file looks like an export of {export[0]}"] if export else []
+    rows = [flatten(item) for item in items]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return Sample(path=path, form=form, encoding=encoding, names=names, rows=rows, doubts=doubts)
+
+
+def sample_of_records(path: Path, form: Format, encoding: str, records: Sequence[Sequence[str]]) -> Sample | None:
+    """Returns the first rows of a file that are lists of cells; None if it has none."""
     if not records:
         return None
-    has_names = form in ("csv", "tsv") and looks_like_names(records[0])
-    names = records[0] if has_names else [f"column{at}" for at in range(1, len(records[0]) + 1)]
-    names = ["text"] if len(names) == 1 and not has_names else names
+    is_table = form in ("csv", "tsv", "xlsx")
+    has_names, doubts = is_table and looks_like_names(records[0]), []
+    names = list(records[0]) if has_names else [f"column{at}" for at in range(1, len(records[0]) + 1)]
+    if is_table and not has_names:
+        start = f"the first line of {path.name} looks like a row"
+        doubts.append(f"{start}, not like names of columns: name them in columns")
+    names = names if is_table else ["text"]
     rows = [dict(zip(names, cells, strict=False)) for cells in records[has_names:]]
-    if not has_names and form in ("csv", "tsv"):
-        doubts.append(
-            f"the first line of {path.name} looks like a row, not like names of columns: name them in columns"
-        )
     return Sample(path=path, form=form, encoding=encoding, names=names, rows=rows, has_names=has_names, doubts=doubts)
 
 
@@ -146,7 +189,8 @@ def flatten(item: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(value, dict):
             found |= {f"{key}.{inner}": own for inner, own in flatten(value).items()}
         else:
-            found[key] = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+            is_list = isinstance(value, list)
+            found[key] = json.dumps(value, ensure_ascii=False) if is_list else cell_text(key, key, value)
     return found
 
 
@@ -177,7 +221,7 @@ def suggest_task(folder: Path, samples: Sequence[Sample], name: str) -> Iterator
         yield f'format = "{first.form}"'
     yield from [f'encoding = "{first.encoding}"'] if first.encoding else []
     yield from [] if first.has_names or first.form not in ("csv", "tsv") else [f"columns = {json.dumps(first.names)}"]
-    if first.form == "tsv" and not find_quoting(first.path).is_certain:
+    if first.form == "tsv" and not find_quoting(first.path, FileFormat(encoding=first.encoding)).is_certain:
         doubts.append('the cells in quotation marks may be quoted: quoting = "standard", or "none"')
     yield from split_lines(folder, samples, first)
     yield from (f"# unsure: {doubt}" for doubt in doubts)

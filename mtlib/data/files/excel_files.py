@@ -21,6 +21,11 @@ def read_excel_stream(stream: IO[bytes], name: str, wanted: Wanted) -> Iterator[
         ValueError: the library openpyxl is missing; it is no such file; several sheets have rows; else as
             `read_stream`.
     """
+    yield from read_table(excel_records(excel_rows(stream, name), name), wanted, is_filled=True)
+
+
+def excel_rows(stream: IO[bytes], name: str) -> list[list[Any]]:
+    """Returns the values of the one sheet that has rows; ValueError as `read_excel_stream`."""
     import pandas as pd  # here: it takes long to import
 
     try:
@@ -33,7 +38,7 @@ def read_excel_stream(stream: IO[bytes], name: str, wanted: Wanted) -> Iterator[
     filled = {title: sheet for title, sheet in sheets.items() if not sheet.empty}
     require(len(filled) == 1, f"{name} must have one sheet with rows", ", ".join(map(str, filled)) or "none")
     rows: list[list[Any]] = next(iter(filled.values())).to_numpy().tolist()
-    yield from read_table(excel_records(rows, name), wanted, is_filled=True)
+    return rows
 
 
 def excel_records(rows: Sequence[Sequence[Any]], name: str) -> Iterator[Row]:

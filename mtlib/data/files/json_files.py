@@ -129,12 +129,13 @@ def named_cells(where: str, cells: Sequence[Any], names: Sequence[str]) -> dict[
 def rows_of_columns(tree: Mapping[str, Any], wanted: Sequence[str]) -> Any:
     """Returns the rows of an object of columns, each a list or an object by row, or of an object of rows."""
     columns = {key: list(own.values()) if isinstance(own, dict) else own for key, own in tree.items()}
+    names = {tuple(own) for own in tree.values() if isinstance(own, dict)}  # of the rows
     if not set(wanted) & set(tree):
         return list(tree.values())
     if not any(isinstance(tree.get(name), list | dict) for name in wanted):
         return [tree]  # JSON lines of a single row
     sizes = {len(own) for own in columns.values() if isinstance(own, list)}
-    is_even = len(sizes) == 1 and all(isinstance(own, list) for own in columns.values())
+    is_even = len(sizes) == 1 and len(names) <= 1 and all(isinstance(own, list) for own in columns.values())
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] if is_even else None
 
 

@@ -4,6 +4,7 @@ Both are TSV, and a file says by its cells alone which it is. In a file with sta
 a mark ends with one and doubles those within, and no other cell has any.
 """
 
+import codecs
 import functools
 import mmap
 import re
@@ -11,14 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mtlib.config.data import COMPRESSIONS
 from mtlib.data.files.opening import open_rows
-from mtlib.data.files.readers import short_name
+from mtlib.data.files.readers import WIDE_ENCODINGS, short_name
+from mtlib.tasks import FileFormat
 
-QUOTED_CELL = re.compile(rb'"([^"]*(?:""[^"]*)*)"(?=\t|\r?\n|\r?\Z)')
-"""A cell in quotation marks, with what it holds."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-BEFORE_CELL = (b"\t", b"\n", BYTE_ORDER_MARK[-1:])
-"""What stands before the first byte of a cell."""
 MANY_LINES = 10
 """Lines of a file from which on a column may be quoted without its name: the few texts of a smaller file may all begin
 and end with a mark by chance."""
@@ -38,69 +37,79 @@ class Quoting:
     """Cells in marks."""
 
 
-def find_quoting(path: Path) -> Quoting:
-    """Returns how a TSV file is to be read; OSError if it cannot be read."""
+def find_quoting(path: Path, given: FileFormat) -> Quoting:
+    """Returns how a TSV file with this encoding and separator is to be read; OSError if it cannot be read."""
     about = path.stat()
-    return cached_quoting(path, about.st_size, about.st_mtime_ns)
+    return cached_quoting(path, given.encoding, given.separator, about.st_size, about.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=256)
-def cached_quoting(path: Path, size: int, _changed: int) -> Quoting:
+def cached_quoting(path: Path, encoding: str, separator: str, size: int, _changed: int) -> Quoting:
     """`find_quoting` of a file with this size and time of change."""
+    mark = (separator or "\t").encode()
     if not size:
         return Quoting(name="")
     with open_rows(path) as stream:
-        if path.suffix.lower() != ".tsv":  # compressed
-            return quoting_of(stream.read())
+        if codecs.lookup(encoding or "utf-8").name.startswith(WIDE_ENCODINGS) or not mark.isascii():
+            return quoting_of(stream.read().decode(encoding or "utf-8", "replace").encode(), mark)
+        if path.suffix.lower() in COMPRESSIONS:
+            return quoting_of(stream.read(), mark)
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return quoting_of(content)
+            return quoting_of(content, mark)
 
 
-def quoting_of(content: "bytes | mmap.mmap") -> Quoting:
+def quoting_of(content: "bytes | mmap.mmap", separator: bytes = b"\t") -> Quoting:
     """Returns how the content of a TSV file is to be read.
 
-    Cells in marks prove standard quoting if one holds a doubled mark, a tab or a line feed, or if a whole column
-    stands in marks. A line feed proves nothing where each line has as many cells as the first one: then a mark at the
-    beginning of one text and a mark at the end of another one only look like a cell.
+    Cells in marks prove standard quoting if one holds a doubled mark, or if a whole column stands in marks. Where one
+    holds a separator or a line feed, fewer lines must then differ from the first one in their number of cells:
+    otherwise a mark at the beginning of one text and a mark at the end of another one only look like a cell.
     """
-    end = len(BYTE_ORDER_MARK) if content[:3] == BYTE_ORDER_MARK else 0
-    num_quoted, example, is_proven, is_ragged = 0, b"", False, False
+    quoted = re.compile(rb'"([^"]*+(?:""[^"]*+)*+)"(?=%b|\r?\n|\r?\Z)' % re.escape(separator))
+    first = end = len(BYTE_ORDER_MARK) if content[:3] == BYTE_ORDER_MARK else 0
+    num_quoted, example, is_doubled, has_wide_cell = 0, b"", False, False
     while (start := content.find(b'"', end)) >= 0:
-        cell = QUOTED_CELL.match(content, start) if start == 0 or content[start - 1 : start] in BEFORE_CELL else None
-        inside = b"" if cell is None else cell[1]
-        is_ragged = is_ragged or (b"\n" in inside and not has_even_lines(content))
-        if cell is None or (b"\n" in inside and not is_ragged):
+        before = content[max(first, start - len(separator)) : start]
+        cell = quoted.match(content, start) if not before or before.endswith((b"\n", separator)) else None
+        if cell is None:
             return Quoting(name="none")
-        if not is_proven:
-            example, is_proven = cell[0], any(mark in inside for mark in (b'""', b"\t", b"\n"))
+        if separator in cell[1] or b"\n" in cell[1]:
+            has_wide_cell = True
+        else:
+            is_doubled, example = is_doubled or b'""' in cell[1], example or cell[0]
         num_quoted, end = num_quoted + 1, cell.end()
     if not num_quoted:
         return Quoting(name="")
-    is_proven = is_proven or has_quoted_column(content)
+    if has_wide_cell:
+        bare = quoted.sub(b"", bytes(content))
+        is_better = count_uneven_lines(bare, separator) < count_uneven_lines(content, separator)
+        return Quoting(name="standard" if is_better else "none", num_quoted=num_quoted)
+    is_proven = is_doubled or has_quoted_column(content, separator)
     text = example.decode("utf-8", "replace")
     return Quoting(name="standard" if is_proven else "none", is_certain=is_proven, example=text, num_quoted=num_quoted)
 
 
 def lines_of(content: "bytes | mmap.mmap") -> list[bytes]:
     """Returns the lines that are not blank."""
-    return [line for line in bytes(content).removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip()]
+    return [line for line in bytes(content).removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip(b"\r\n")]
 
 
-def has_even_lines(content: "bytes | mmap.mmap") -> bool:
-    """Returns whether every line has as many tabs as the first one."""
-    return len({line.count(b"\t") for line in lines_of(content)}) == 1
+def count_uneven_lines(content: "bytes | mmap.mmap", separator: bytes) -> int:
+    """Returns how many lines have more or fewer cells than the first one."""
+    counts = [line.count(separator) for line in lines_of(content)]
+    return sum(count != counts[0] for count in counts)
 
 
-def has_quoted_column(content: "bytes | mmap.mmap") -> bool:
+def has_quoted_column(content: "bytes | mmap.mmap", separator: bytes) -> bool:
     """Returns whether all cells of a column stand in marks, its name aside where there are many."""
     lines = lines_of(content)
-    rows = [line.split(b"\t") for line in (lines[1:] if len(lines) >= MANY_LINES else lines)]
+    rows = [line.split(separator) for line in (lines[1:] if len(lines) >= MANY_LINES else lines)]
     return len(lines) > 1 and any(all(cell.startswith(b'"') for cell in column) for column in zip(*rows, strict=False))
 
 
-def describe_quoting(path: Path, key: str) -> str:
+def describe_quoting(path: Path, given: FileFormat, key: str) -> str:
     """Returns a line about a file that fits both readings, with both and the key that decides; "" for any other."""
-    found = find_quoting(path)
+    found = find_quoting(path, given)
     if found.is_certain:
         return ""
     cells = "1 cell stands" if found.num_quoted == 1 else f"{found.num_quoted:,} cells stand"

@@ -23,7 +23,7 @@ def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
     form: Format | None = wanted.format.name or format_of(path.name)  # type: ignore[assignment]
     try:
         if form == "tsv" and not wanted.format.quoting:
-            found = dataclasses.replace(wanted.format, quoting=find_quoting(path).name)
+            found = dataclasses.replace(wanted.format, quoting=find_quoting(path, wanted.format).name)
             wanted = dataclasses.replace(wanted, format=found)
         with open_rows(path) as stream:
             match form:
@@ -39,7 +39,7 @@ def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
                     raise ValueError(f"{path} must have a format that its name says")
                 case _:
                     yield from read_stream(stream, short_name(path), form, wanted)
-    except (OSError, EOFError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException) as error:
         why = getattr(error, "strerror", None) or first_line(error)
         raise ValueError(f"{path} must be a readable file, got: {why}") from error
 

@@ -133,7 +133,8 @@ def short_name(path: Path) -> str:
 
 def decode_lines(stream: IO[bytes], name: str, encoding: str = "") -> Iterator[str]:
     """Lines of text with their ends, without a byte order mark; UTF-8 unless an encoding is given."""
-    if codecs.lookup(encoding or "utf-8").name.startswith(WIDE_ENCODINGS):
+    codec = codecs.lookup(encoding or "utf-8").name
+    if codec.startswith(WIDE_ENCODINGS):
         try:
             yield from io.StringIO(stream.read().decode(encoding), newline="\n")
         except UnicodeDecodeError as error:
@@ -142,7 +143,7 @@ def decode_lines(stream: IO[bytes], name: str, encoding: str = "") -> Iterator[s
     for number, data in enumerate(stream, 1):
         rule = f"{name}:{number}: a file must be {encoding or 'UTF-8'} text"
         try:
-            line = data.decode(encoding or ("utf-8-sig" if number == 1 else "utf-8"))
+            line = data.decode("utf-8-sig" if number == 1 and codec == "utf-8" else codec)
         except UnicodeDecodeError as error:
             byte, likely = error.object[error.start], likely_encoding(stream, data)
             hint = f'; perhaps it is {likely}: encoding = "{likely}" in tasks.toml' if likely != encoding else ""
