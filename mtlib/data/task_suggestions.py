@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from mtlib.config.data import Format, as_number, format_of
 from mtlib.data.files.excel_files import excel_records, excel_rows
-from mtlib.data.files.exports import find_export
+from mtlib.data.files.exports import find_export, labels_of_export, rows_of_export
 from mtlib.data.files.json_files import array_objects, cell_text, line_objects
 from mtlib.data.files.opening import open_rows
 from mtlib.data.files.parquet_files import NO_CLASS, carried_names, name_classes
@@ -27,9 +27,11 @@ from mtlib.data.files.readers import (
     TABS_OR_COMMAS,
     Wanted,
     csv_records,
+    fasttext_records,
     likely_encoding,
     tsv_records,
 )
+from mtlib.data.row_labels import parse_list
 from mtlib.runtime.errors import require
 from mtlib.tasks import FileFormat
 
@@ -39,6 +41,10 @@ MOST_LABELS = 200
 """Values of a column of labels, at most."""
 SHOWN_ROWS, SHOWN_CHARACTERS = 2, 100
 """Rows of a file that are shown, and characters of each cell."""
+MOST_CLASSES = 20
+"""More values that are numbers are a regression."""
+NUMBERS = re.compile(r"\d+(,\d+)*", re.ASCII)
+"""Numbers of labels, with commas between."""
 TEXT_WORDS = 3.0
 """Words that a cell of a column of texts has on average, at least."""
 LABEL_NAMES = (
@@ -73,6 +79,8 @@ class Sample:
     has_names: bool = True
     """Whether the file itself names its columns."""
     doubts: list[str] = field(default_factory=list)
+    label: str = ""
+    """The column of the label, where the file shows it."""
 
     def values(self, name: str) -> list[str]:
         """Returns the cells of a column that are not blank."""
@@ -101,6 +109,8 @@ def look_at(path: Path) -> Sample | None:
     with contextlib.suppress(ValueError, OSError, StopIteration, pa.ArrowException):
         with open_rows(path) as stream:
             content = stream.read()
+        if not content.strip():
+            return None
         form, encoding = format_of(path.name), ""
         if form == "parquet":
             return sample_of_items(path, form, encoding, parquet_items(content))
@@ -138,6 +148,9 @@ def read_sample(path: Path, form: Format, encoding: str, text: str) -> Sample | 
         is_quoted = form == "csv" or find_quoting(path, given).name == "standard"
         read = csv_records(lines, path.name, TABS_OR_COMMAS) if is_quoted else tsv_records(lines, path.name, "\t")
         return sample_of_records(path, form, encoding, [cells for _, cells in itertools.islice(read, MOST_ROWS)])
+    if form == "fasttext":
+        read = fasttext_records(lines, path.name, ("", "text", "label"))
+        return sample_of_records(path, form, encoding, [cells for _, cells in itertools.islice(read, MOST_ROWS)])
     texts = (line.strip() for line in lines)
     return sample_of_records(path, form, encoding, [[text] for text in itertools.islice(texts, MOST_ROWS) if text])
 
@@ -160,19 +173,26 @@ def sample_of_items(path: Path, form: Format, encoding: str, items: Sequence[Map
     """Returns the first rows of a file that are objects; None if it has none."""
     if not items:
         return None
-    export = find_export(items[0])
-    doubts = [f"the file looks like an export of {export[0]}"] if export else []
-    rows = [flatten(item) for item in items]
+    export, doubts, label = find_export(items[0]), list[str](), ""
+    if export is not None:
+        labels = next(filter(None, map(labels_of_export, items)), [])
+        label = next(iter(labels), "")
+        doubts.append(f"the files look like exports of {export[0]}; their labels: {', '.join(labels) or 'none'}")
+    decided = rows_of_export(((path.name, dict(item)) for item in items), label, Counter())
+    rows = [
+        flatten({key: own for key, own in item.items() if export is None or not isinstance(own, dict)})
+        for _, item in decided  # what inner objects of exports hold is beside them
+    ]
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return Sample(path=path, form=form, encoding=encoding, names=names, rows=rows, doubts=doubts)
+    return Sample(path=path, form=form, encoding=encoding, names=names, rows=rows, doubts=doubts, label=label)
 
 
 def sample_of_records(path: Path, form: Format, encoding: str, records: Sequence[Sequence[str]]) -> Sample | None:
     """Returns the first rows of a file that are lists of cells; None if it has none."""
     if not records:
         return None
-    is_table = form in ("csv", "tsv", "xlsx")
-    has_names, doubts = is_table and looks_like_names(records[0]), []
+    is_table, doubts = form != "lines", list[str]()
+    has_names = is_table and looks_like_names(records[0])
     names = list(records[0]) if has_names else [f"column{at}" for at in range(1, len(records[0]) + 1)]
     if is_table and not has_names:
         start = f"the first line of {path.name} looks like a row"
@@ -204,23 +224,26 @@ def looks_like_names(cells: Sequence[str]) -> bool:
 def suggest_task(folder: Path, samples: Sequence[Sample], name: str) -> Iterator[str]:
     """Yields the section of one task, whose files have the same columns."""
     first = next((own for own in samples if split_of(own.path) == "train"), samples[0])
-    texts, labels = text_columns(first), label_columns(first)
+    texts, labels = text_columns(first) or [first.names[0]], label_columns(first)
     doubts = list(first.doubts)
     if len(texts) > 2:
         doubts.append(f"these columns look like texts: {', '.join(texts)}")
-    if len(labels) != 1:
+    if first.form == "lines":
+        labels, where = [], "a file for each label, a file with a label a line or a pattern"
+        doubts.append(f"lines are texts alone: their labels are in {where}, see docs/layouts.md")
+    elif len(labels) != 1:
         doubts.append(f"columns of labels: {', '.join(labels)}" if labels else "no column looks like labels")
     yield f"[tasks.{name}]"
     label = labels[0] if labels else "label"
     yield from describe_kind(first, label)
-    yield f"texts = {json.dumps(texts[:2] or ['text'])}"
-    yield f"label = {json.dumps(label)}"
+    yield f"texts = {in_toml(texts[:2])}"
+    yield f"label = {in_toml(label)}"
     ids = [own for own in first.names if own.lower() in ID_NAMES and len(set(first.values(own))) == len(first.rows)]
-    yield from [f"id = {json.dumps(ids[0])}"] if ids else []
+    yield from [f"id = {in_toml(ids[0])}"] if ids else []
     if format_of(first.path.name) is None:
         yield f'format = "{first.form}"'
     yield from [f'encoding = "{first.encoding}"'] if first.encoding else []
-    yield from [] if first.has_names or first.form not in ("csv", "tsv") else [f"columns = {json.dumps(first.names)}"]
+    yield from [] if first.has_names or first.form not in ("csv", "tsv") else [f"columns = {in_toml(first.names)}"]
     if first.form == "tsv" and not find_quoting(first.path, FileFormat(encoding=first.encoding)).is_certain:
         doubts.append('the cells in quotation marks may be quoted: quoting = "standard", or "none"')
     yield from split_lines(folder, samples, first)
@@ -240,18 +263,18 @@ def split_lines(folder: Path, samples: Sequence[Sample], first: Sample) -> Itera
     ]
     by_split = {split: [own for own in samples if split_of(own.path) == split] for split in SPLITS}
     if columns:
-        path, column = json.dumps(str(first.path.relative_to(folder))), columns[0]
+        path, column = in_toml(str(first.path.relative_to(folder))), columns[0]
         for split, words in SPLITS.items():
             own = [value for value in Counter(first.values(column)) if value.casefold().startswith(words)]
             if own:
-                yield f"{split} = {{files = {path}, where = {{{column} = {json.dumps(own)}}}}}"
+                yield f"{split} = {{files = {path}, where = {{{in_toml(column)} = {in_toml(own)}}}}}"
         return
     if not by_split["train"]:
         by_split["train"] = [own for own in samples if split_of(own.path) is None] or [first]
     for split, group in by_split.items():
         paths = [str(sample.path.relative_to(folder)) for sample in group]
         if paths:
-            yield f"{split} = {json.dumps(paths[0] if len(paths) == 1 else paths)}"
+            yield f"{split} = {in_toml(paths[0] if len(paths) == 1 else paths)}"
         elif split == "dev":
             yield "dev = 0.1  # a share of train, as no file is for dev by its name"
 
@@ -278,35 +301,53 @@ def label_columns(sample: Sample) -> list[str]:
     """Returns the columns that may be labels, the likeliest alone if its name says so."""
     texts = text_columns(sample)
     others = [name for name in sample.names if name not in texts and name.lower() not in ID_NAMES]
-    few = [name for name in others if 1 < len(set(sample.values(name))) <= MOST_LABELS]
+    values = {name: {one for cell in sample.values(name) for one in labels_in(cell)} for name in others}
+    few = [name for name in others if 1 < len(values[name]) <= MOST_LABELS]
     numbers = [name for name in others if all(isinstance(as_number(own), float) for own in sample.values(name))]
     found = [name for name in others if name in few or name in numbers]
+    if sample.label:
+        return [sample.label]
     named = [name for part in LABEL_NAMES for name in found if part in name.lower()]
     return named[:1] or found
 
 
+def labels_in(cell: str) -> list[str]:
+    """Returns the labels in a cell: of a list in JSON, or numbers with commas between; itself where it is neither."""
+    if NUMBERS.fullmatch(cell):
+        return cell.split(",")
+    own = parse_list(cell) if cell.startswith("[") else None
+    return [cell] if own is None else own
+
+
+def in_toml(value: str | Sequence[str]) -> str:
+    """Returns a text or a list of texts as TOML."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def described(values: Sequence[str]) -> str:
+    """Returns a mapping of values, some of which are numbers, to names to be changed."""
+    pairs = (f"{in_toml(own)} = {in_toml(f'label {own}')}" for own in values)
+    return f"{{{', '.join(pairs)}}}  # unsure: the names of these values"
+
+
 def describe_kind(sample: Sample, label: str) -> Iterator[str]:
     """Yields the keys of the kind of task that a column of labels is for."""
-    cells = sample.values(label)
-    lists = [json.loads(cell) for cell in cells if cell.startswith("[")] if cells and cells[0].startswith("[") else []
-    values = sorted({str(one) for own in lists for one in own} if lists else set(cells))
+    lists = [labels_in(cell) for cell in sample.values(label)]
+    found = {one for own in lists for one in own}
+    values = sorted(found, key=lambda value: (isinstance(as_number(value), str), as_number(value)))
     numbers = [number for value in values if isinstance(number := as_number(value), float)]
-    if lists and any(len(own) != 1 for own in lists):
-        yield from ('kind = "multilabel"', f"labels = {json.dumps(values, ensure_ascii=False)}")
-    elif (
-        values
-        and len(numbers) == len(values)
-        and (len(values) > 20 or not all(number.is_integer() for number in numbers))
-    ):
-        yield from ('kind = "regression"', f"range = [{min(numbers):g}, {max(numbers):g}]  # unsure: of these rows")
-    elif len(numbers) == len(values) and sorted(numbers) == list(range(len(values))):
-        yield from ('kind = "classes"', f"num_labels = {len(values)}") if len(values) != 2 else ('kind = "binary"',)
+    are_numbers = bool(values) and len(numbers) == len(values)
+    is_counted = numbers == list(range(len(values)))
+    names = described(values) if numbers else in_toml(values)
+    if any(len(own) != 1 for own in lists):
+        yield from ('kind = "multilabel"', f"labels = {names}")
+    elif are_numbers and (len(values) > MOST_CLASSES or not all(number.is_integer() for number in numbers)):
+        yield from ('kind = "regression"', f"range = [{numbers[0]:g}, {numbers[-1]:g}]  # unsure: of these rows")
+    elif is_counted and len(values) > 2:
+        yield from ('kind = "classes"', f"num_labels = {len(values)}")
+    elif is_counted and len(values) == 2:
+        yield 'kind = "binary"'
+    elif len(values) < 2:
+        yield from ('kind = "classes"', 'labels = ["one", "two"]  # unsure: the names of the labels')
     else:
-        kind = "binary" if len(values) == 2 else "classes"
-        names = values or ["one", "two"]
-        mapping = ", ".join(
-            f"{json.dumps(value, ensure_ascii=False)} = {json.dumps(value, ensure_ascii=False)}" for value in names
-        )
-        is_numbered = bool(numbers)
-        yield f'kind = "{kind}"'
-        yield f"labels = {{{mapping}}}" if is_numbered else f"labels = {json.dumps(names, ensure_ascii=False)}"
+        yield from (f'kind = "{"binary" if len(values) == 2 else "classes"}"', f"labels = {names}")

@@ -83,7 +83,7 @@ def array_objects(text: str, name: str, wanted: Wanted) -> Iterator[tuple[str, d
         key = split_key(found, wanted.split)
         if isinstance(found.get("data"), list):  # `DataFrame.to_json` with orient split or table
             names, found = found.get("columns"), found["data"]
-        elif key is not None and wanted.columns[-1] not in found:
+        elif key is not None and not {*wanted.columns[-1:]} & {*found}:
             count_other_arrays(found, wanted)
             found = found[key]
         else:
@@ -130,6 +130,7 @@ def rows_of_columns(tree: Mapping[str, Any], wanted: Sequence[str]) -> Any:
     """Returns the rows of an object of columns, each a list or an object by row, or of an object of rows."""
     columns = {key: list(own.values()) if isinstance(own, dict) else own for key, own in tree.items()}
     names = {tuple(own) for own in tree.values() if isinstance(own, dict)}  # of the rows
+    wanted = wanted or [key for key, own in tree.items() if isinstance(own, list)]
     if not set(wanted) & set(tree):
         return list(tree.values())
     if not any(isinstance(tree.get(name), list | dict) for name in wanted):
