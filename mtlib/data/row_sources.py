@@ -392,7 +392,7 @@ def read_cells(
     if selection.where:
         rows = take_where(rows, selection.where, wanted.left_out)
     if selection.first:
-        rows = itertools.islice(rows, selection.first)
+        rows = take_first(rows, selection.first, wanted.left_out)
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
 
@@ -426,6 +426,15 @@ def take_where(rows: Iterable[Row], where: Sequence[Sequence[str]], left_out: Co
             yield place, [cells[0], *cells[end:]]
         else:
             left_out[other] += 1
+
+
+def take_first(rows: Iterable[Row], first: int, left_out: Counter[str]) -> Iterator[Row]:
+    """Yields so many rows; the others are counted."""
+    for number, row in enumerate(rows):
+        if number < first:
+            yield row
+        else:
+            left_out[f"only the first {first:,} are used"] += 1
 
 
 def is_hub(source: RowSource) -> bool:

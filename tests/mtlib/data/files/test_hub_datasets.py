@@ -7,6 +7,7 @@ import datasets
 import pytest
 
 from mtlib.data.files.hub_datasets import load_split, read_hub_data, split_hub_path
+from mtlib.data.files.read_file import read_one_file
 from mtlib.data.files.readers import ClassNames, Wanted
 from mtlib.model.hub import ask_hub
 from sweeps.push import check_push
@@ -66,6 +67,14 @@ def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path,
         getattr(rows, f"to_{suffix}")(folder / f"{split}.{suffix}")
     assert [cells[1:] for cells in read(f"hf://{folder}")] == CELLS
     assert [cells[1:] for cells in read(f"hf://{folder}", "validation")] == CELLS[1:2]
+
+
+def test_files_of_a_local_folder_are_read_as_by_their_paths(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "train.tsv").write_text('premise\thypothesis\tlabel\n"one\tsays ""two"\t0\n')
+    by_path = read_one_file(folder / "train.tsv", Wanted(columns=("", *COLUMNS[1:])))
+    assert read(f"hf://{folder}") == [cells for _, cells in by_path] == [["0", '"one', 'says ""two"', "0"]]
 
 
 def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
