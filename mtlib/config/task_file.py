@@ -134,7 +134,7 @@ class TaskEntry:
     format: Annotated[str, ("", *FORMATS)] = ""
     """How files are read whose endings do not say it: a name of `mtlib.config.data.FORMATS`."""
     encoding: str = ""
-    """Of text files that are not UTF-8, such as `latin-1`."""
+    """Of the text files that are not UTF-8, such as `latin-1`."""
     separator: str = ""
     """What stands between the cells of a CSV or TSV file, one character."""
     quoting: Literal["", "standard", "none"] = ""

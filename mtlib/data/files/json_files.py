@@ -105,7 +105,7 @@ def split_key(found: Mapping[str, Any], split: str) -> str | None:
 def has_split_arrays(stream: IO[bytes], encoding: str, splits: Iterable[str]) -> bool:
     """Returns whether a stream is a JSON object that has an array for each of these splits."""
     try:
-        found = json.loads(stream.read().decode(encoding or "utf-8-sig"))
+        found = json.loads("".join(decode_lines(stream, "", encoding)))
     except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and all(split_key(found, split) is not None for split in splits)

@@ -36,6 +36,8 @@ SPLIT_WORDS = frozenset({"train", "training", "trial", "dev", "val", "valid", "v
 """What columns say that name the split of each row, in lower case."""
 FASTTEXT_LABEL = "__label__"
 """Before each label at the beginning of a line of fastText's format."""
+CHUNK_BYTES = 2**20
+"""Bytes that are decoded at once to see whether a file is UTF-8."""
 WIDE_ENCODINGS = ("utf-16", "utf-32")
 """Beginnings of the names of encodings in which a line feed is no single byte."""
 
@@ -132,8 +134,11 @@ def short_name(path: Path) -> str:
 
 
 def decode_lines(stream: IO[bytes], name: str, encoding: str = "") -> Iterator[str]:
-    """Lines of text with their ends, without a byte order mark; UTF-8 unless an encoding is given."""
-    codec = codecs.lookup(encoding or "utf-8").name
+    """Lines of text with their ends, without a byte order mark.
+
+    UTF-8 unless an encoding is given; a file that is UTF-8 is read as it also then, as some data sets mix both.
+    """
+    codec = codecs.lookup("utf-8" if not encoding or is_utf8(stream) else encoding).name
     if codec.startswith(WIDE_ENCODINGS):
         try:
             yield from io.StringIO(stream.read().decode(encoding), newline="\n")
@@ -150,6 +155,21 @@ def decode_lines(stream: IO[bytes], name: str, encoding: str = "") -> Iterator[s
             raise ValueError(f"{rule}, got byte 0x{byte:02x}{hint}") from error
         require("\0" not in line, rule, "a zero byte")  # UTF-16 of English text decodes as UTF-8 with zeros between
         yield line
+
+
+def is_utf8(stream: IO[bytes]) -> bool:
+    """Returns whether a stream, which is read again afterwards, is UTF-8 text with a character beyond ASCII."""
+    decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
+    try:
+        while chunk := stream.read(CHUNK_BYTES):
+            decoder.decode(chunk)
+            is_ascii = is_ascii and chunk.isascii()
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    finally:
+        stream.seek(0)
+    return not is_ascii
 
 
 def likely_encoding(stream: IO[bytes], line: bytes) -> str:

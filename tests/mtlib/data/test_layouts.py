@@ -703,7 +703,7 @@ LABELS_ELSEWHERE = [
         name="BBC news, a folder for each class and a file for each text",
         files={
             "bbc/sport/001.txt": b"A match\n\nIt cost \xa3 5.\n",
-            "bbc/tech/001.txt": "A phone\r\n",
+            "bbc/tech/001.txt": "A phone for \xa3 5\r\n",
             "bbc/tech/002.txt": "Another\n",
         },
         keys=(
@@ -716,7 +716,7 @@ LABELS_ELSEWHERE = [
             'train = "bbc/*/*.txt"',
             "dev = 0.4",
         ),
-        train=[("A match\n\nIt cost £ 5.", "sport"), ("A phone", "tech"), ("Another", "tech")],
+        train=[("A match\n\nIt cost £ 5.", "sport"), ("A phone for £ 5", "tech"), ("Another", "tech")],
     ),
 ]
 

@@ -192,10 +192,10 @@ def test_a_given_encoding_is_read(tmp_path: Path, form: Format, encoding: str) -
 
 def test_text_that_is_not_in_the_given_encoding_is_refused(tmp_path: Path) -> None:
     for encoding, wanted in {
-        "ascii": "set.csv:2: a file must be ascii text, got byte 0xc3",
+        "ascii": "set.csv:2: a file must be ascii text, got byte 0xe9",
         "utf-16": "set.csv must be text in the encoding utf-16, got: truncated data",
     }.items():
-        content = f"{CSV}a,é,1\n" if encoding == "ascii" else "\ufeffabc".encode("utf-16-le")[:-1]
+        content = f"{CSV}a,é,1\n".encode("latin-1") if encoding == "ascii" else "\ufeffabc".encode("utf-16-le")[:-1]
         assert one_line_error(
             read, tmp_path / "set.csv", "csv", content, format=FileFormat(encoding=encoding)
         ).startswith(wanted)
@@ -245,3 +245,13 @@ def test_a_column_that_says_the_split_is_counted(tmp_path: Path) -> None:
     content = "id,part,premise,gold\na,train,x,1\nb, TEST ,test,0\nc,train,y,1\n"
     read(tmp_path / "set.csv", "csv", content, split_values=counts)
     assert counts == {"part": {"train": 2, "TEST": 1}}
+
+
+def test_a_file_that_is_utf_8_is_read_so_where_others_of_the_task_are_not(tmp_path: Path) -> None:
+    given = FileFormat(encoding="latin-1")
+    for encoding in ("latin-1", "utf-8", "utf-8-sig"):
+        found = read(tmp_path / "set.csv", "csv", f"{CSV}a,café,1\n".encode(encoding), format=given)
+        assert cells_of(found) == [["a", "café", "1"]]
+    japanese = f"{CSV}a,\u65e5\u672c,1\n".encode("iso-2022-jp")  # in bytes of ASCII
+    found = read(tmp_path / "set.csv", "csv", japanese, format=FileFormat(encoding="iso-2022-jp"))
+    assert cells_of(found) == [["a", "\u65e5\u672c", "1"]]
