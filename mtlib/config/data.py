@@ -50,9 +50,10 @@ class SourceConfig:
     task: str
     """The task whose head and loss the rows train."""
     path: str
-    """A file (`.csv`: tab- or comma-separated with quoting; `.tsv`: tab-separated without quoting, as GLUE's; `.jsonl`:
-    an object per line; `.parquet`), relative to the data folder or absolute, in which `{split}` stands for train or
-    dev; or `hf://NAME`, a Hugging Face data set by hub name or local folder (needs the extra `datasets`)."""
+    """A file (`.csv`: tab- or comma-separated with quoting; `.tsv`: tab-separated, quoted or not as the file shows;
+    `.jsonl`: an object per line; `.json`; `.parquet`; `.xlsx`), relative to the data folder or absolute, in which
+    `{split}` stands for train or dev; or `hf://NAME`, a Hugging Face data set by hub name or local folder (needs the
+    extra `datasets`)."""
     role: Role = "extra"
     """`extra`: a set of its own, trained where a stage names it in `extra_data`. `augment`: its rows join the task's
     train rows; sampling still counts the task's own rows only (Tuning Up BERT 4.5). `replace`: these are the task's

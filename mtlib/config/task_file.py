@@ -77,7 +77,7 @@ class SplitEntry:
         """Which rows are used."""
         by_label = self.files.items() if isinstance(self.files, Mapping) else ()
         return RowSelection(
-            where=tuple((column, *map(value_text, as_tuple(given))) for column, given in self.where.items()),
+            where=tuple((column, *map(cell_of_value, as_tuple(given))) for column, given in self.where.items()),
             first=self.first,
             label_files=as_tuple(self.labels),
             file_labels=tuple(label for label, paths in by_label for _ in as_tuple(paths)),
@@ -89,7 +89,7 @@ def as_tuple(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, list | tuple) else (given,)
 
 
-def value_text(value: Any) -> str:
+def cell_of_value(value: Any) -> str:
     """Returns a value of a TOML file as the text of a cell."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -49,7 +49,7 @@ CS224N_FILES = ", ".join(task.file_name("train") for task in TASKS.values())
 GLUE_FILES = ", ".join(f"{task.glue.folder}/train.tsv" for task in TASKS.values() if task.glue is not None)
 EXAMPLES = f"""\
 DIR holds one of
-  tasks.toml                        tasks of your own, in any files (every key: docs/tasks.md)
+  tasks.toml                        tasks of your own, in any files (every key: docs/tasks.md, docs/layouts.md)
   {CS224N_FILES}, ...-dev.csv    the files of Stanford CS224N's default project
   {GLUE_FILES}    folders of GLUE; for all nine tasks save what --glue prints as DIR/tasks.toml
 
@@ -59,11 +59,12 @@ a tasks.toml, with one section for each task:
   labels = ["negative", "neutral", "positive"]  # of the numbers 0, 1, 2; without names: num_labels = 3
   texts = ["text"]                              # the column of the text, or two columns of a pair
   label = "tone"                                # the column of the label
-  train = "train-*.jsonl"                       # .csv, .tsv, .jsonl, .parquet: a file, a pattern, a list; or hf://NAME
+  train = "train-*.jsonl"                       # .csv, .tsv, .json, .xlsx, ...: a file, a pattern, a list; or hf://NAME
   dev = 0.1                                     # likewise, or a share of train
 
 examples:
   python -m mtlib.data DIR                      describe the tasks of a folder
+  python -m mtlib.data DIR > DIR/tasks.toml     propose definitions of the tasks of a folder that has none
   python -m mtlib.data DIR --encoder NAME --max-length 64    say too how many rows are longer than 64 tokens
   python -m mtlib.data DIR --contradictions     list the rows with the same texts and other labels
   python -m mtlib.data --glue > GLUE/tasks.toml    define GLUE's nine tasks in the folder of its download
@@ -96,10 +97,11 @@ def run_description(arguments: Sequence[str] | None) -> None:
 
 def is_unknown(folder: Path) -> bool:
     """Returns whether a folder is there and has neither definitions of tasks nor a file of the built-in ones."""
-    config = config_of(TASKS)
+    config, path = config_of(TASKS), folder / TASK_FILE
+    is_empty = path.is_file() and not path.stat().st_size  # the shell has made it, for what is printed
     return (
         folder.is_dir()
-        and not (folder / TASK_FILE).is_file()
+        and (is_empty or not path.is_file())
         and not any(has_files(config, folder, name) for name in TASKS)
     )
 
@@ -250,14 +252,14 @@ def describe_reading(task: Task, table: Table) -> Iterator[str]:
         texts = list(zip(table.places, *table.texts, strict=True))
         place, *own = next((row for row in texts if any('"' in text for text in row[1:])), texts[0])
         text = next((text for text in own if '"' in text), own[0])
-        yield f"        quoting {quoting}: {place} is read as {shortened(text)}"
+        yield f"        quoting {quoting}: {place} is read as {beginning_of(text)}"
     if table.split == "train" and not task.is_regression:
         sizes = task.class_sizes(table.labels)
         unused = [name for name, count in zip(task.class_names, sizes, strict=True) if not count]
         yield from [f"        no row has {', '.join(unused)}"] if unused else []
 
 
-def shortened(text: str) -> str:
+def beginning_of(text: str) -> str:
     """Returns the beginning of a text that is long."""
     return text if len(text) <= MAX_SHOWN_TEXT else f"{text[:MAX_SHOWN_TEXT]} ..."
 

@@ -18,7 +18,7 @@ from mtlib.config.data import Format, as_number, format_of
 from mtlib.data.files.excel_files import excel_records, excel_rows
 from mtlib.data.files.exports import find_export, labels_of_export, rows_of_export
 from mtlib.data.files.json_files import array_objects, cell_text, line_objects
-from mtlib.data.files.opening import open_rows
+from mtlib.data.files.opening import open_decompressed
 from mtlib.data.files.parquet_files import NO_CLASS, carried_names, name_classes
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import (
@@ -62,7 +62,7 @@ LABEL_NAMES = (
 )
 """Parts of the names of columns of labels, the likeliest first."""
 ID_NAMES = ("id", "idx", "index", "key", "guid", "uid")
-SPLITS = {"train": ("train",), "dev": ("dev", "val", "trial"), "test": ("test",)}
+SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "val", "trial"), "test": ("test",)}
 """Parts of the names of the files of each split."""
 
 
@@ -107,7 +107,7 @@ def suggest_tasks(folder: Path) -> Iterator[str]:
 def look_at(path: Path) -> Sample | None:
     """Returns the first rows of a file; None where it has no rows that can be read."""
     with contextlib.suppress(ValueError, OSError, StopIteration, pa.ArrowException):
-        with open_rows(path) as stream:
+        with open_decompressed(path) as stream:
             content = stream.read()
         if not content.strip():
             return None
@@ -122,7 +122,7 @@ def look_at(path: Path) -> Sample | None:
         except UnicodeDecodeError:
             encoding = likely_encoding(io.BytesIO(content), b"")
             text = content.decode(encoding)
-        return read_sample(path, form or format_by_content(text), encoding, text)
+        return sample_of_text(path, form or format_by_content(text), encoding, text)
     return None
 
 
@@ -136,7 +136,7 @@ def format_by_content(text: str) -> Format:
     return "tsv" if lines and all(line.count("\t") == lines[0].count("\t") > 0 for line in lines) else "lines"
 
 
-def read_sample(path: Path, form: Format, encoding: str, text: str) -> Sample | None:
+def sample_of_text(path: Path, form: Format, encoding: str, text: str) -> Sample | None:
     """Returns the first rows of a text; None if it has none."""
     lines = iter(io.StringIO(text, newline="\n"))
     if form in ("json", "jsonl"):
@@ -224,7 +224,7 @@ def looks_like_names(cells: Sequence[str]) -> bool:
 def suggest_task(folder: Path, samples: Sequence[Sample], name: str) -> Iterator[str]:
     """Yields the section of one task, whose files have the same columns."""
     first = next((own for own in samples if split_of(own.path) == "train"), samples[0])
-    texts, labels = text_columns(first) or [first.names[0]], label_columns(first)
+    texts, labels = columns_of_texts(first) or [first.names[0]], label_columns(first)
     doubts = list(first.doubts)
     if len(texts) > 2:
         doubts.append(f"these columns look like texts: {', '.join(texts)}")
@@ -261,10 +261,10 @@ def split_lines(folder: Path, samples: Sequence[Sample], first: Sample) -> Itera
         for name in first.names
         if len(values := set(first.values(name))) > 1 and SPLIT_WORDS.issuperset(map(str.casefold, values))
     ]
-    by_split = {split: [own for own in samples if split_of(own.path) == split] for split in SPLITS}
+    by_split = {split: [own for own in samples if split_of(own.path) == split] for split in SPLIT_NAMES}
     if columns:
         path, column = in_toml(str(first.path.relative_to(folder))), columns[0]
-        for split, words in SPLITS.items():
+        for split, words in SPLIT_NAMES.items():
             own = [value for value in Counter(first.values(column)) if value.casefold().startswith(words)]
             if own:
                 yield f"{split} = {{files = {path}, where = {{{in_toml(column)} = {in_toml(own)}}}}}"
@@ -283,11 +283,12 @@ def split_of(path: Path) -> str | None:
     """Returns the split that the name of a file, or of its folder, says."""
     name = "/".join(path.parts[-2:]).lower()
     return next(
-        (split for split, words in SPLITS.items() if any(re.search(rf"(^|[^a-z]){word}", name) for word in words)), None
+        (split for split, words in SPLIT_NAMES.items() if any(re.search(rf"(^|[^a-z]){word}", name) for word in words)),
+        None,
     )
 
 
-def text_columns(sample: Sample) -> list[str]:
+def columns_of_texts(sample: Sample) -> list[str]:
     """Returns the columns whose cells have several words."""
     found = []
     for name in sample.names:
@@ -299,7 +300,7 @@ def text_columns(sample: Sample) -> list[str]:
 
 def label_columns(sample: Sample) -> list[str]:
     """Returns the columns that may be labels, the likeliest alone if its name says so."""
-    texts = text_columns(sample)
+    texts = columns_of_texts(sample)
     others = [name for name in sample.names if name not in texts and name.lower() not in ID_NAMES]
     values = {name: {one for cell in sample.values(name) for one in labels_in(cell)} for name in others}
     few = [name for name in others if 1 < len(values[name]) <= MOST_LABELS]
@@ -324,7 +325,7 @@ def in_toml(value: str | Sequence[str]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def described(values: Sequence[str]) -> str:
+def mapping_to_name(values: Sequence[str]) -> str:
     """Returns a mapping of values, some of which are numbers, to names to be changed."""
     pairs = (f"{in_toml(own)} = {in_toml(f'label {own}')}" for own in values)
     return f"{{{', '.join(pairs)}}}  # unsure: the names of these values"
@@ -338,7 +339,7 @@ def describe_kind(sample: Sample, label: str) -> Iterator[str]:
     numbers = [number for value in values if isinstance(number := as_number(value), float)]
     are_numbers = bool(values) and len(numbers) == len(values)
     is_counted = numbers == list(range(len(values)))
-    names = described(values) if numbers else in_toml(values)
+    names = mapping_to_name(values) if numbers else in_toml(values)
     if any(len(own) != 1 for own in lists):
         yield from ('kind = "multilabel"', f"labels = {names}")
     elif are_numbers and (len(values) > MOST_CLASSES or not all(number.is_integer() for number in numbers)):

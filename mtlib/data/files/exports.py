@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-Place = tuple[str, dict[str, Any]]
+PlacedItem = tuple[str, dict[str, Any]]
 """The position of an object in its file, and the object."""
 
 RESPONSES, SUBMITTED = ".responses", "submitted"
@@ -27,7 +27,7 @@ IGNORED, TIED, REJECTED = "no annotator has answered", "annotators disagree equa
 """Why a row is left out."""
 
 
-def rows_of_export(places: Iterable[Place], label: str, left_out: Counter[str]) -> Iterator[Place]:
+def rows_of_export(places: Iterable[PlacedItem], label: str, left_out: Counter[str]) -> Iterator[PlacedItem]:
     """Yields the rows of a file's objects: of an export those that are decided, else the objects as they are.
 
     Args:

@@ -45,7 +45,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
     places = line_objects(lines, name) if is_lines else array_objects("".join(lines), name, wanted)
     keys, is_numbered, watched = wanted.columns, False, list[str]()
     for number, (where, item) in enumerate(rows_of_export(places, wanted.list_column, wanted.left_out)):
-        if number == 0 and wanted.is_numbered and not (keys[0] and value_at(item, keys[0]) is not MISSING):
+        if number == 0 and wanted.is_numbered and not (keys[0] and value_of_key(item, keys[0]) is not MISSING):
             keys, is_numbered = keys[1:], True
         if number == 0:
             watched = [key for key, value in item.items() if may_be_split(key, value, wanted)]
@@ -53,7 +53,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
             wanted.split_values[key][str(item.get(key))] += 1
         cells = []
         for key in keys:
-            value = value_at(item, key)
+            value = value_of_key(item, key)
             if value is MISSING:
                 hint = nearest_first(key, list(item), taken=keys)
                 raise MissingColumnError(f"{where}: key {key} is missing; {hint}")
@@ -151,13 +151,13 @@ def parse_object(where: str, text: str) -> dict[str, Any]:
     return item
 
 
-def value_at(item: Mapping[str, Any], key: str) -> Any:
+def value_of_key(item: Mapping[str, Any], key: str) -> Any:
     """Returns the value of a key, which leads into inner objects where it has dots; `MISSING` if there is none."""
     if key in item:
         return item[key]
     first, dot, rest = key.partition(".")
     inner = item.get(first) if dot else None
-    return value_at(inner, rest) if isinstance(inner, Mapping) else MISSING
+    return value_of_key(inner, rest) if isinstance(inner, Mapping) else MISSING
 
 
 def cell_text(where: str, column: str, value: object, *, may_be_list: bool = False) -> str:

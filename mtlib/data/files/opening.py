@@ -15,7 +15,7 @@ from mtlib.runtime.errors import first_line, require
 
 
 @contextlib.contextmanager
-def open_rows(path: Path) -> Iterator[IO[bytes]]:
+def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
     """A stream of a file's bytes, without its compression.
 
     Raises:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtlib.config.data import COMPRESSIONS
-from mtlib.data.files.opening import open_rows
+from mtlib.data.files.opening import open_decompressed
 from mtlib.data.files.readers import WIDE_ENCODINGS, short_name
 from mtlib.tasks import FileFormat
 
@@ -49,7 +49,7 @@ def cached_quoting(path: Path, encoding: str, separator: str, size: int, _change
     mark = (separator or "\t").encode()
     if not size:
         return Quoting(name="")
-    with open_rows(path) as stream:
+    with open_decompressed(path) as stream:
         if codecs.lookup(encoding or "utf-8").name.startswith(WIDE_ENCODINGS) or not mark.isascii():
             return quoting_of(stream.read().decode(encoding or "utf-8", "replace").encode(), mark)
         if path.suffix.lower() in COMPRESSIONS:
@@ -89,20 +89,20 @@ def quoting_of(content: "bytes | mmap.mmap", separator: bytes = b"\t") -> Quotin
     return Quoting(name="standard" if is_proven else "none", is_certain=is_proven, example=text, num_quoted=num_quoted)
 
 
-def lines_of(content: "bytes | mmap.mmap") -> list[bytes]:
+def filled_lines(content: "bytes | mmap.mmap") -> list[bytes]:
     """Returns the lines that are not blank."""
     return [line for line in bytes(content).removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip(b"\r\n")]
 
 
 def count_uneven_lines(content: "bytes | mmap.mmap", separator: bytes) -> int:
     """Returns how many lines have more or fewer cells than the first one."""
-    counts = [line.count(separator) for line in lines_of(content)]
+    counts = [line.count(separator) for line in filled_lines(content)]
     return sum(count != counts[0] for count in counts)
 
 
 def has_quoted_column(content: "bytes | mmap.mmap", separator: bytes) -> bool:
     """Returns whether all cells of a column stand in marks, its name aside where there are many."""
-    lines = lines_of(content)
+    lines = filled_lines(content)
     rows = [line.split(separator) for line in (lines[1:] if len(lines) >= MANY_LINES else lines)]
     return len(lines) > 1 and any(all(cell.startswith(b'"') for cell in column) for column in zip(*rows, strict=False))
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from mtlib.config.data import Format, format_of
 from mtlib.data.files.excel_files import read_excel_stream
 from mtlib.data.files.json_files import has_split_arrays, read_json_stream
-from mtlib.data.files.opening import open_rows
+from mtlib.data.files.opening import open_decompressed
 from mtlib.data.files.parquet_files import carried_names, read_parquet_stream
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import Row, Wanted, read_stream, read_whole_text, short_name
@@ -25,7 +25,7 @@ def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
         if form == "tsv" and not wanted.format.quoting:
             found = dataclasses.replace(wanted.format, quoting=find_quoting(path, wanted.format).name)
             wanted = dataclasses.replace(wanted, format=found)
-        with open_rows(path) as stream:
+        with open_decompressed(path) as stream:
             match form:
                 case "parquet":
                     yield from read_parquet_stream(stream, path.name, wanted)
@@ -48,7 +48,7 @@ def is_file_of_splits(path: Path, given: FileFormat, splits: Iterable[str]) -> b
     """Returns whether a file is a JSON object that has an array for each of these splits."""
     if (given.name or format_of(path.name)) != "json":
         return False
-    with open_rows(path) as stream:
+    with open_decompressed(path) as stream:
         return has_split_arrays(stream, given.encoding, splits)
 
 

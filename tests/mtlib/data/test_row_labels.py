@@ -192,7 +192,7 @@ def test_labels_to_leave_out_are_no_mistake_and_are_counted() -> None:
     assert "unknown label in column gold of f.csv:1 '3'" in one_line_error(reader.read, "f.csv:1", ["3"])
 
 
-def test_labels_that_begin_at_1_are_told_with_what_to_paste() -> None:
+def test_labels_that_begin_at_1_get_what_to_paste() -> None:
     task = replace(QQP, files=TaskFiles(train="a.csv", dev=0.1), labels=("no", "yes"))
     layout = replace(left_out_by(), labels=("no:0", "yes:1"))
     message = one_line_error(LabelReader(task, layout).read, "f.csv:1", ["2"])

@@ -323,7 +323,7 @@ def test_labels_may_lie_in_files_of_their_own(tmp_path: Path) -> None:
         assert words in one_line_error(read, wrong, tmp_path)
 
 
-def test_a_file_that_fits_both_readings_of_its_marks_is_said(tmp_path: Path) -> None:
+def test_a_file_that_fits_both_readings_of_its_marks_gets_a_line(tmp_path: Path) -> None:
     (tmp_path / "own.tsv").write_text('id\tsentence\tsentiment\na\t"fine"\t1\nb\tbad\t0\n')
     table = read(named("own.tsv", 0.1), tmp_path)
     assert rows_of(table)[0] == ("a", '"fine"', 1)

@@ -213,8 +213,13 @@ def test_a_folder_without_rows_is_refused(tmp_path: Path) -> None:
     assert one_line_error(lambda: list(suggest_tasks(tmp_path))) == f"{tmp_path} must hold a file with rows, got none"
 
 
-def test_the_command_prints_a_proposal_to_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("is_redirected", [False, True])
+def test_the_command_prints_a_proposal_to_save(
+    is_redirected: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     WRITERS["csv"](tmp_path / "train.csv")
+    if is_redirected:
+        (tmp_path / "tasks.toml").touch()  # as the shell does before the command runs
     assert main([str(tmp_path)]) == 0
     printed = capsys.readouterr()
     assert tomllib.loads(printed.out)["tasks"]["task"]["train"] == "train.csv"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from mtlib.data.files.opening import open_rows
+from mtlib.data.files.opening import open_decompressed
 from tests.one_line_error import one_line_error
 
 CONTENT = b"text,label\n" + b"A line.,1\n" * 5_000
@@ -29,7 +29,7 @@ def write(path: Path, content: bytes = CONTENT) -> Path:
 
 
 def read(path: Path) -> bytes:
-    with open_rows(path) as stream:
+    with open_decompressed(path) as stream:
         return stream.read()
 
 
@@ -38,7 +38,7 @@ def test_a_file_is_read_without_its_compression(name: str, tmp_path: Path) -> No
     path = tmp_path / name
     write(tmp_path / name.lower()).rename(path)
     assert read(path) == CONTENT
-    with open_rows(path) as stream:
+    with open_decompressed(path) as stream:
         assert list(stream)[:2] == CONTENT.splitlines(keepends=True)[:2]
 
 
