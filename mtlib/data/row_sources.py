@@ -13,7 +13,7 @@ import numpy as np
 
 from mtlib.config.data import HUB_PREFIX, as_number, format_of, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
-from mtlib.data.files.hub_datasets import read_hub_data, split_hub_path
+from mtlib.data.files.hub_datasets import hub_class_names, read_hub_data, split_hub_path
 from mtlib.data.files.quoting import describe_quoting
 from mtlib.data.files.read_file import carried_by, is_file_of_splits, read_one_file
 from mtlib.data.files.readers import SPLIT_WORDS, Row, Wanted, short_name
@@ -120,15 +120,19 @@ def check_class_names(sources: Iterable[RowSource], folder: Path) -> None:
 
     Where a task has names, each file is compared with them as it is read.
     """
-    firsts: dict[str, tuple[Path, tuple[str, ...]]] = {}
+    firsts: dict[str, tuple[str, tuple[str, ...]]] = {}
     for source in sources:
-        if is_hub(source) or not is_own(source) or source.layout.class_names is not None:
+        column = source.layout.label_column
+        if not is_own(source) or source.layout.class_names is not None or not column:
             continue
-        for path in files_of(source, folder):
-            names = carried_by(path, source.format, source.layout.label_column)
-            first, others = firsts.setdefault(source.task.name, (path, names))
+        if is_hub(source):
+            carried = hub_class_names(hub_path(source, folder), source.own_split, column)
+        else:
+            carried = {path.name: carried_by(path, source.format, column) for path in files_of(source, folder)}
+        for name, names in carried.items():
+            first, others = firsts.setdefault(source.task.name, (name, names))
             rule = f"labels of tasks.{source.task.name} must be given, as files name their numbers differently"
-            found = f"{', '.join(others) or 'none'} in {first.name} and {', '.join(names) or 'none'} in {path.name}"
+            found = f"{', '.join(others) or 'none'} in {first} and {', '.join(names) or 'none'} in {name}"
             require(names == others, rule, found)
 
 
@@ -164,9 +168,10 @@ def file_split(source: RowSource) -> str:
 
 
 def is_own(source: RowSource) -> bool:
-    """Returns whether a source's files are those that `tasks.toml` names."""
+    """Returns whether a source's files, or its data set, are what `tasks.toml` names."""
     files = source.task.files
-    return files is not None and source.paths == expand_home(files.paths(file_split(source)))
+    given = () if files is None else expand_home(files.paths(file_split(source)))
+    return source.paths == tuple(split_hub_path(path, "")[0] if path.startswith(HUB_PREFIX) else path for path in given)
 
 
 def key_of(source: RowSource) -> str:
@@ -380,11 +385,7 @@ def read_cells(
         split_values=defaultdict(Counter) if split_values is None else split_values,
     )
     if is_hub(source):
-        path = source.paths[0]
-        name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
-        if (folder / name).is_dir():  # the data folder holds it
-            path = f"{HUB_PREFIX}{(folder / name).absolute()}{mark}{configuration}"
-        rows = read_hub_data(path, source.own_split, wanted)
+        rows = read_hub_data(hub_path(source, folder), source.own_split, wanted)
     elif has_labels_elsewhere:
         rows = read_with_labels(source, folder, wanted)
     else:
@@ -435,6 +436,13 @@ def take_first(rows: Iterable[Row], first: int, left_out: Counter[str]) -> Itera
             yield row
         else:
             left_out[f"only the first {first:,} are used"] += 1
+
+
+def hub_path(source: RowSource, folder: Path) -> str:
+    """Returns the path of a Hugging Face data set, absolute if the data folder holds it."""
+    path = source.paths[0]
+    name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
+    return f"{HUB_PREFIX}{(folder / name).absolute()}{mark}{configuration}" if (folder / name).is_dir() else path
 
 
 def is_hub(source: RowSource) -> bool:

@@ -1,15 +1,16 @@
 """Rows of cells from Hugging Face data sets: from the hub, a `save_to_disk` folder, or a folder of data files."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlib.config.data import HUB_PREFIX, format_of
 from mtlib.data.files.parquet_files import present_columns, table_rows
-from mtlib.data.files.read_file import read_one_file
+from mtlib.data.files.read_file import carried_by, read_one_file
 from mtlib.data.files.readers import Row, Wanted
 from mtlib.runtime.errors import first_line, nearest_first, require
+from mtlib.tasks import FileFormat
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetBuilder
@@ -43,9 +44,22 @@ def read_hub_data(path: str, split: str, wanted: Wanted) -> Iterator[Row]:
     columns = present_columns(name, data.column_names, wanted)
     tables = data.select_columns(columns).with_format("arrow").iter(BATCH_ROWS)
     batches = (batch for table in tables for batch in table.to_batches())
-    feature = data.features[columns[-1]]
-    carried = getattr(getattr(feature, "feature", feature), "names", ())  # of a list's elements, or its own
-    yield from table_rows(batches, name, columns, carried, wanted)
+    yield from table_rows(batches, name, columns, feature_names(data, columns[-1]), wanted)
+
+
+def hub_class_names(path: str, split: str, column: str) -> dict[str, tuple[str, ...]]:
+    """Returns the names that a split carries for the numbers of a column of class labels, or none, by file where it is
+    read as files; ValueError as `read_hub_data`."""
+    if files := local_files(path, split):
+        return {file.name: carried_by(file, FileFormat(), column) for file in files}
+    return {f"{path} {split}": tuple(feature_names(load_split(path, split), column))}
+
+
+def feature_names(data: "Dataset", column: str) -> Sequence[str]:
+    """Returns the names of a column's class labels, or of the labels in its lists; none for any other."""
+    feature = data.features.get(column)
+    names: Sequence[str] = getattr(getattr(feature, "feature", feature), "names", ())
+    return names
 
 
 def local_files(path: str, split: str) -> list[Path]:

@@ -848,6 +848,13 @@ JSON_AND_PARQUET = [
         dev=[("two", "x", "no"), ("two again", 'a "y"', "yes")],
     ),
     Published(
+        name="a folder of the hub whose files order their names differently, without labels",
+        files={"rte/train.parquet": named_rows(CLASS_NAMES, "one"), "rte/dev.parquet": named_rows(OTHER_ORDER, "two")},
+        keys=(*RTE_KEYS[:3], 'train = "hf://rte"', 'dev = "hf://rte:validation"'),
+        message="labels of tasks.task must be given, as files name their numbers differently, got entailment, "
+        "not_entailment in train.parquet and not_entailment, entailment in dev.parquet",
+    ),
+    Published(
         name="RTE as Parquet whose files order their names differently, without labels",
         files={"train.parquet": named_rows(CLASS_NAMES, "one"), "dev.parquet": named_rows(OTHER_ORDER, "two")},
         keys=RTE_KEYS,

@@ -6,7 +6,7 @@ from typing import Any
 import datasets
 import pytest
 
-from mtlib.data.files.hub_datasets import load_split, read_hub_data, split_hub_path
+from mtlib.data.files.hub_datasets import hub_class_names, load_split, read_hub_data, split_hub_path
 from mtlib.data.files.read_file import read_one_file
 from mtlib.data.files.readers import ClassNames, Wanted
 from mtlib.model.hub import ask_hub
@@ -50,6 +50,15 @@ def test_a_saved_dataset_with_splits_is_read_with_places_ids_and_names(train: da
     assert [cells[-1] for cells in read(path, class_names=carried)] == ["entailment", "contradiction", ""]
     message = one_line_error(read, path, columns=("idx", "premises", "label"))
     assert message.startswith(f"{path} train: column premises is missing; did you mean 'premise'?")
+
+
+def test_each_split_has_the_names_of_classes_that_it_carries(train: datasets.Dataset, tmp_path: Path) -> None:
+    other = train.cast_column("label", datasets.ClassLabel(names=["a", "b", "c"]))
+    datasets.DatasetDict({"train": train, "validation": other}).save_to_disk(tmp_path / "nli")
+    path = f"hf://{tmp_path}/nli"
+    assert hub_class_names(path, "train", "label") == {f"{path} train": NAMES}
+    assert hub_class_names(path, "validation", "label") == {f"{path} validation": ("a", "b", "c")}
+    assert hub_class_names(path, "train", "premise") == {f"{path} train": ()}
 
 
 def test_a_saved_dataset_without_splits_is_train(train: datasets.Dataset, tmp_path: Path) -> None:
