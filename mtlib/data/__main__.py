@@ -229,6 +229,7 @@ def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
         yield from [f"        {few}"] if few else []
     yield f"        {describe_lengths(table.texts)}"
     yield from describe_repeats(task, table)
+    yield from (f"        {note}" for note in table.notes)
     yield from describe_unused(table.skipped, table.left_out)
 
 

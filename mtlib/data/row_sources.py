@@ -298,16 +298,18 @@ def undrawn(source: RowSource) -> RowSource:
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
     layout, left_out, split_values = source.layout, Counter[str](), defaultdict[str, Counter[str]](Counter)
+    tools = set[str]()
     path = Path(source.paths[0].removeprefix(HUB_PREFIX)) if is_hub(source) else folder / source.paths[0]
-    rows = read_cells(source, layout.columns, folder, left_out, split_values)
+    rows = read_cells(source, layout.columns, folder, left_out, split_values, tools)
     try:
         table = make_table(source.task, source.split, layout, path, rows)
     except ValueError as error:
         raise ValueError("; ".join([str(error), *describe_left_out(path, left_out)])) from error
     check_split_columns(source, split_values)
-    lines = (*table.left_out, *describe_left_out(path, left_out), *describe_quotings(source, folder))
+    lines = (*table.left_out, *describe_left_out(path, left_out))
+    exports = (f"{short_name(path)}: an export of {tool}, read as it means its rows" for tool in sorted(tools))
     ids = [source.prefix + name for name in table.ids] if source.prefix else table.ids
-    return dataclasses.replace(table, ids=ids, left_out=lines)
+    return dataclasses.replace(table, ids=ids, left_out=lines, notes=(*exports, *describe_quotings(source, folder)))
 
 
 def describe_quotings(source: RowSource, folder: Path) -> list[str]:
@@ -357,6 +359,7 @@ def read_cells(
     folder: Path,
     left_out: Counter[str] | None = None,
     split_values: dict[str, Counter[str]] | None = None,
+    tools: set[str] | None = None,
 ) -> Iterator[Row]:
     """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank.
 
@@ -366,6 +369,7 @@ def read_cells(
         folder: of the data.
         left_out: gets the rows that are left out, by reason.
         split_values: gets the values of columns that perhaps say which split a row is for, by column.
+        tools: gets the names of the tools whose exports are read.
     """
     layout, selection = source.layout, source.selection
     others = [name for name in layout.header if name not in layout.label_columns]
@@ -383,6 +387,7 @@ def read_cells(
         split=file_split(source),
         left_out=Counter() if left_out is None else left_out,
         split_values=defaultdict(Counter) if split_values is None else split_values,
+        tools=set() if tools is None else tools,
     )
     if is_hub(source):
         rows = read_hub_data(hub_path(source, folder), source.own_split, wanted)
@@ -475,7 +480,9 @@ def take_own_rows(source: RowSource, table: Table, drawn: Mapping[RowSource, fro
         return table
     is_dev = share_text(table.texts, drawn[train_of(source)])
     if source.split == "dev":
-        return dataclasses.replace(pick_rows(table, np.flatnonzero(is_dev)), split="dev", skipped=(), left_out=())
+        return dataclasses.replace(
+            pick_rows(table, np.flatnonzero(is_dev)), split="dev", skipped=(), left_out=(), notes=()
+        )
     return pick_rows(table, np.flatnonzero(~is_dev))
 
 
@@ -496,7 +503,9 @@ def select_rows(
     held_out = {one: held[one, hold_out.share] for one in hold_out.sources} if hold_out is not None else {}
     if source.split == HELD:
         is_held = share_text(table.texts, frozenset().union(*held_out.values()))
-        return dataclasses.replace(pick_rows(table, np.flatnonzero(is_held)), split=HELD, skipped=(), left_out=())
+        return dataclasses.replace(
+            pick_rows(table, np.flatnonzero(is_held)), split=HELD, skipped=(), left_out=(), notes=()
+        )
     is_own = share_text(table.texts, held_out.pop(without_hold_out(source), frozenset()))
     table = pick_rows(table, np.flatnonzero(~is_own))
     apart = {f"rows held out of {one.task.name}": texts for one, texts in held_out.items()}
@@ -545,6 +554,7 @@ def join_tables(tables: list[Table]) -> Table:
         teacher=join_teachers(tables),
         skipped=tuple(line for table in tables for line in table.skipped),
         left_out=tuple(line for table in tables for line in table.left_out),
+        notes=tuple(line for table in tables for line in table.notes),
     )
 
 

@@ -44,6 +44,8 @@ class Table:
     left_out: tuple[str, ...] = ()
     """One line per label that `labels` omits, e.g. `snli-train.csv: 3322 rows have label 1, ...`, and one for
     `dropped`."""
+    notes: tuple[str, ...] = ()
+    """Lines about how the files were read."""
     dropped: DroppedRows | None = None
     """Train rows that are left out because of a text in dev or held-out rows; None without any."""
 

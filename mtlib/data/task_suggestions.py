@@ -178,7 +178,7 @@ def sample_of_items(path: Path, form: Format, encoding: str, items: Sequence[Map
         labels = next(filter(None, map(labels_of_export, items)), [])
         label = next(iter(labels), "")
         doubts.append(f"the files look like exports of {export[0]}; their labels: {', '.join(labels) or 'none'}")
-    decided = rows_of_export(((path.name, dict(item)) for item in items), label, Counter())
+    decided = rows_of_export(((path.name, dict(item)) for item in items), label, Counter(), set())
     rows = [
         flatten({key: own for key, own in item.items() if export is None or not isinstance(own, dict)})
         for _, item in decided  # what inner objects of exports hold is beside them

@@ -27,13 +27,16 @@ IGNORED, TIED, REJECTED = "no annotator has answered", "annotators disagree equa
 """Why a row is left out."""
 
 
-def rows_of_export(places: Iterable[PlacedItem], label: str, left_out: Counter[str]) -> Iterator[PlacedItem]:
+def rows_of_export(
+    places: Iterable[PlacedItem], label: str, left_out: Counter[str], tools: set[str]
+) -> Iterator[PlacedItem]:
     """Yields the rows of a file's objects: of an export those that are decided, else the objects as they are.
 
     Args:
         places: every object of a file, with its position.
         label: the key of the label; empty where none is read.
         left_out: gets the rows that are left out, by reason.
+        tools: gets the name of the tool whose export it is.
 
     Raises:
         ValueError: at the end, all rows that an annotator of Prodigy accepted have one label and others were rejected:
@@ -47,6 +50,7 @@ def rows_of_export(places: Iterable[PlacedItem], label: str, left_out: Counter[s
         yield from every
         return
     tool, read = found
+    tools.add(tool)
     where, labels = "", set[str]()
     for where, item in every:
         row = read(item, label)

@@ -44,7 +44,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
     lines = decode_lines(stream, name, wanted.format.encoding)
     places = line_objects(lines, name) if is_lines else array_objects("".join(lines), name, wanted)
     keys, is_numbered, watched = wanted.columns, False, list[str]()
-    for number, (where, item) in enumerate(rows_of_export(places, wanted.list_column, wanted.left_out)):
+    for number, (where, item) in enumerate(rows_of_export(places, wanted.list_column, wanted.left_out, wanted.tools)):
         if number == 0 and wanted.is_numbered and not (keys[0] and value_of_key(item, keys[0]) is not MISSING):
             keys, is_numbered = keys[1:], True
         if number == 0:

@@ -84,6 +84,8 @@ class Wanted:
     """Gets the rows that are left out, by reason."""
     split_values: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Gets the values, by column, of those columns besides `columns` that perhaps say which split a row is for."""
+    tools: set[str] = field(default_factory=set)
+    """Gets the names of the annotation tools whose exports are read."""
     class_names: ClassNames | None = None
     """For Parquet and data sets that carry names for the numbers of the last column. None: the numbers are the cells.
     Otherwise the names are, and must be `class_names.names` in their order, unless that is empty."""

@@ -1136,6 +1136,12 @@ def test_published_files_are_read_as_their_authors_mean_them(published: Publishe
     lines = "\n".join([*train.skipped, *train.left_out])
     assert [part for part in published.counted if part not in lines] == []
     assert bool(published.counted) == bool(lines), "every row that is not used is counted"
+    tool = published.name.partition(",")[0]
+    is_recognised = tool in ("Argilla", "Prodigy", "spaCy", "Label Studio") and "train.csv" not in published.files
+    if is_recognised and "train.tsv" not in published.files:
+        assert f"an export of {tool}, read as it means its rows" in train.notes[0]
+    else:
+        assert train.notes == ()
 
 
 @pytest.mark.parametrize("published", [own for own in ALL if own.message], ids=lambda own: own.name)

@@ -327,7 +327,7 @@ def test_a_file_that_fits_both_readings_of_its_marks_gets_a_line(tmp_path: Path)
     (tmp_path / "own.tsv").write_text('id\tsentence\tsentiment\na\t"fine"\t1\nb\tbad\t0\n')
     table = read(named("own.tsv", 0.1), tmp_path)
     assert rows_of(table)[0] == ("a", '"fine"', 1)
-    assert [line for line in table.left_out if 'tasks.sst.quoting = "standard" would read fine' in line]
+    assert [line for line in table.notes if 'tasks.sst.quoting = "standard" would read fine' in line]
     source = dataclasses.replace(named("own.tsv", 0.1), format=FileFormat(quoting="standard"))
     assert rows_of(read(source, tmp_path))[0] == ("a", "fine", 1)
-    assert read(source, tmp_path).left_out == ()
+    assert read(source, tmp_path).notes == ()

@@ -12,7 +12,7 @@ from tests.one_line_error import one_line_error
 def read(items: list[dict[str, Any]], label: str) -> tuple[list[Any], Counter[str]]:
     """The labels of the rows of an export, and what is left out."""
     left_out = Counter[str]()
-    rows = rows_of_export([(f"t.json:{at}", item) for at, item in enumerate(items)], label, left_out)
+    rows = rows_of_export([(f"t.json:{at}", item) for at, item in enumerate(items)], label, left_out, set())
     return [item.get(label) for _, item in rows], left_out
 
 
@@ -63,7 +63,7 @@ def test_rows_that_label_studio_does_not_decide_are_counted(annotations: list[di
 
 
 def test_the_data_of_a_task_of_label_studio_are_its_columns() -> None:
-    ((_, row),) = rows_of_export([("t.json:0", studio(annotated(GOOD)))], "tone", Counter())
+    ((_, row),) = rows_of_export([("t.json:0", studio(annotated(GOOD)))], "tone", Counter(), set())
     assert (row["text"], row["source"], row["id"]) == ("A text", "x", 1)
 
 
