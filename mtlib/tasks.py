@@ -29,6 +29,36 @@ class GlueFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """How files are read, as far as the endings of their names do not say it."""
+
+    name: str = ""
+    """Of `mtlib.config.data.FORMATS`; empty: by the ending of each file's name."""
+    encoding: str = ""
+    """Of text, a name that Python knows; empty: UTF-8."""
+    separator: str = ""
+    """What stands between the cells of a line; empty: tabs, in CSV tabs or commas."""
+    quoting: str = ""
+    """Of TSV: `standard` or `none`; empty: not decided yet, as of files that are not there."""
+    pattern: str = ""
+    """A regular expression that each line must match, with a named group for each column; empty: lines are cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSelection:
+    """Which rows of its files are a split, and where their labels are unless in a column."""
+
+    where: tuple[tuple[str, ...], ...] = ()
+    """Columns, each with the values of which a row must have one there."""
+    first: int = 0
+    """How many rows are used, from the first on; 0: all."""
+    label_files: tuple[str, ...] = ()
+    """Files with the label of each line of the split's files, in the same order."""
+    file_labels: tuple[str, ...] = ()
+    """The label of each of the split's paths, whose rows have it all."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskFiles:
     """A task's files or data sets, as `tasks.toml` names them.
 
@@ -45,6 +75,12 @@ class TaskFiles:
     """Empty: rows are numbered."""
     columns: tuple[str, ...] = ()
     """Names of the columns of files without a header line; empty: files have one."""
+    format: FileFormat = FileFormat()
+    train_rows: RowSelection = RowSelection()
+    dev_rows: RowSelection = RowSelection()
+    test_rows: RowSelection = RowSelection()
+    left_out: tuple[str, ...] = ()
+    """Labels whose rows are left out."""
 
     @property
     def dev_share(self) -> float:
@@ -56,6 +92,11 @@ class TaskFiles:
         dev = self.train if isinstance(self.dev, float) else self.dev
         given = {"train": self.train, "dev": dev, "test": self.test}[split]
         return tuple(filter(None, (given,))) if isinstance(given, str) else given
+
+    def rows(self, split: str) -> RowSelection:
+        """Which rows of these paths are used; where dev is a share of train, those of train."""
+        dev = self.train_rows if self.dev_share else self.dev_rows
+        return {"train": self.train_rows, "dev": dev, "test": self.test_rows}[split]
 
 
 @dataclass(frozen=True, kw_only=True)

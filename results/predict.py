@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, get_args
 
-from mtlib.data.file_readers import Format, MissingColumnError
+from mtlib.data.files.readers import MissingColumnError
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, as_command, counted, new_parser, parse_words
 from mtlib.runtime.console import SPREADSHEET_SAFE, show_note, write_data
@@ -119,7 +119,7 @@ exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupte
     add("--output", metavar="PLACE", help=".csv, .jsonl or a folder; - or left out: CSV to standard output")
     add(
         "--format",
-        choices=(*get_args(Format), "parquet"),
+        choices=get_args(InputFormat),
         help="format of the input, if its suffix does not identify it",
     )
     add("--columns", metavar="A[,B]", help="columns of the texts (default: those of the task's own files)")
@@ -207,7 +207,8 @@ def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iter
     """The stream of a file and its rows; ValueError at once if its header is wrong."""
     id_column = (task.files and task.files.id_column) or ID_COLUMN
     with open_input(file.place) as stream:
-        texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column)
+        quoting = task.files.format.quoting if task.files else ""
+        texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column, quoting)
         try:
             first = list(itertools.islice(texts, 1))
         except MissingColumnError as error:

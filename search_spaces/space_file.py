@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mtlib.config.methods import BUILT_IN, Methods
-from mtlib.data.file_suggestions import describe_folder
+from mtlib.data.files.suggestions import describe_folder
 from mtlib.runtime.errors import require
 from mtlib.runtime.source_code import naming_lines, run_source
 from mtlib.runtime.storage import expanded_path

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mtlib.data.hub_datasets import check_access_token
+from mtlib.data.files.hub_datasets import check_access_token
 from mtlib.runtime.errors import first_line, reason_of, require
 
 PUSH_FLAG = "--push-to-hub"

@@ -13,7 +13,7 @@ from mtlib.config.data import HUB_PREFIX
 from mtlib.config.schema import settings_of, to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.data.cut_rows import CutRows
-from mtlib.data.hub_datasets import split_hub_path
+from mtlib.data.files.hub_datasets import split_hub_path
 from mtlib.runtime.command_line import in_words
 from mtlib.runtime.console import visible
 from mtlib.tasks import Task, title_of

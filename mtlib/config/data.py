@@ -13,10 +13,26 @@ from mtlib.tasks import FURTHER_SETS, TASKS, Task
 
 Role = Literal["extra", "augment", "replace", "train"]
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
-"""Suffixes of files that can be read."""
-DELIMITED_SUFFIXES = (".csv", ".tsv")
-"""Those of files that may lack a header line."""
+Format = Literal["csv", "tsv", "jsonl", "json", "parquet", "xlsx", "lines", "fasttext", "text"]
+"""What a file of rows may be: `lines` has a text a line, `fasttext` labels before it, `text` is one text."""
+FORMATS: dict[Format, tuple[str, ...]] = {
+    "csv": (".csv",),
+    "tsv": (".tsv",),
+    "jsonl": (".jsonl", ".ndjson"),
+    "json": (".json",),
+    "parquet": (".parquet",),
+    "xlsx": (".xlsx",),
+    "lines": (),
+    "fasttext": (),
+    "text": (),
+}
+"""The endings of the names of files in each format, without those of `COMPRESSIONS`."""
+COMPRESSIONS = (".gz", ".zst", ".zip")
+"""Endings that compression adds; a ZIP file has one member."""
+TABLE_SUFFIXES = tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes)
+"""Endings of files whose format is known by them."""
+DELIMITED_FORMATS = ("csv", "tsv", "xlsx", "json")
+"""Formats of files that may lack names of columns."""
 HUB_PREFIX = "hf://"
 """Prefix of the path of a Hugging Face data set."""
 PATTERN_MARKS = "*?"
@@ -34,9 +50,10 @@ class SourceConfig:
     task: str
     """The task whose head and loss the rows train."""
     path: str
-    """A file (`.csv`: tab- or comma-separated with quoting; `.tsv`: tab-separated without quoting, as GLUE's; `.jsonl`:
-    an object per line; `.parquet`), relative to the data folder or absolute, in which `{split}` stands for train or
-    dev; or `hf://NAME`, a Hugging Face data set by hub name or local folder (needs the extra `datasets`)."""
+    """A file (`.csv`: tab- or comma-separated with quoting; `.tsv`: tab-separated, quoted or not as the file shows;
+    `.jsonl`: an object per line; `.json`; `.parquet`; `.xlsx`), relative to the data folder or absolute, in which
+    `{split}` stands for train or dev; or `hf://NAME`, a Hugging Face data set by hub name or local folder (needs the
+    extra `datasets`)."""
     role: Role = "extra"
     """`extra`: a set of its own, trained where a stage names it in `extra_data`. `augment`: its rows join the task's
     train rows; sampling still counts the task's own rows only (Tuning Up BERT 4.5). `replace`: these are the task's
@@ -66,7 +83,7 @@ class SourceConfig:
     def __post_init__(self) -> None:
         check_types(self)
         rule = f"path must end in {', '.join(TABLE_SUFFIXES)} or begin with {HUB_PREFIX}"
-        require(self.path.startswith(HUB_PREFIX) or self.path.endswith(TABLE_SUFFIXES), rule, repr(self.path))
+        require(self.path.startswith(HUB_PREFIX) or format_of(self.path) is not None, rule, repr(self.path))
         require(not is_pattern(self.path), "path must name one file, not a pattern", self.path)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
@@ -74,6 +91,13 @@ class SourceConfig:
         require(self.role in ("augment", "train") or not self.teacher_columns, rule, self.role)
         has_dev = "{split}" in self.path or self.path.startswith(HUB_PREFIX)
         require(self.role != "replace" or has_dev, "path of role replace must hold {split}", self.path)
+
+
+def format_of(path: str) -> Format | None:
+    """Returns the format of a file by the ending of its name, compressed or not; None if that says none."""
+    name = path.lower()
+    name = next((name.removesuffix(suffix) for suffix in COMPRESSIONS if name.endswith(suffix)), name)
+    return next((form for form, suffixes in FORMATS.items() if suffixes and name.endswith(suffixes)), None)
 
 
 def is_pattern(path: str) -> bool:

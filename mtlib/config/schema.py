@@ -156,13 +156,14 @@ def type_if_given(hint: Any, item: Any) -> Any:
     """Returns the tuple or dataclass type of a union, as `tuple[int, ...] | None`,
     unless `item` is one of its plain types.
 
-    Plain types are text, numbers, and None with the words for it. For a mapping it is the union's mapping type, for a
-    word of a `Literal` in the union that.
+    Plain types are text, numbers, and None with the words for it. For a mapping it is the union's mapping or
+    dataclass type, for a word of a `Literal` in the union that.
     """
     if words := [kind for kind in types_of(hint) if isinstance(item, str) and item in words_of(kind)]:
         return words[0]
-    if isinstance(item, Mapping) and (mappings := [kind for kind in types_of(hint) if is_mapping(kind)]):
-        return mappings[0]
+    groups = [kind for kind in types_of(hint) if is_mapping(kind) or dataclasses.is_dataclass(kind)]
+    if groups and (isinstance(item, Mapping) or type(item) in groups):
+        return groups[0]
     group, plain = group_and_plain_types(hint)
     is_plain = isinstance(item, plain) and not isinstance(item, bool)
     return hint if group is None or is_plain or str(item).lower() in NONE_WORDS else group

@@ -11,20 +11,21 @@
 `docs/tasks.md` describes every key.
 """
 
+import codecs
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES, as_number, is_pattern
+from mtlib.config.data import DELIMITED_FORMATS, FORMATS, HUB_PREFIX, TABLE_SUFFIXES, as_number, format_of, is_pattern
 from mtlib.config.schema import check_types, from_dict
 from mtlib.kinds import KINDS, Kind
 from mtlib.runtime.errors import first_line, require, require_name, require_once
 from mtlib.runtime.method_file import MethodFile
-from mtlib.tasks import Task, TaskFiles
+from mtlib.tasks import FileFormat, RowSelection, Task, TaskFiles
 
 TASK_FILE = "tasks.toml"
 GLUE_FILE = Path(__file__).with_name("glue.toml")
@@ -45,6 +46,52 @@ columns would have one name."""
 OwnMetrics = Mapping[str, MethodFile]
 """The user's files that define further metrics, by the metric's name."""
 NO_METRICS: OwnMetrics = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitEntry:
+    """The keys of one split's rows, where files alone do not say which they are: `train = {files = ..., ...}`."""
+
+    files: str | tuple[str, ...] | Mapping[str, str | tuple[str, ...]]
+    """As `TaskEntry.train`; or, where each label has files of its own, those by its name in the data."""
+    labels: str | tuple[str, ...] = ()
+    """Files with a label a line, one for each of `files`, whose lines are texts."""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """By column the value, or a list of the values, that rows must have there to be used."""
+    first: int = 0
+    """How many rows are used, from the first on; 0: all."""
+
+    def __post_init__(self) -> None:
+        require(self.first >= 0, "first must be at least 0", self.first)
+        is_by_label = isinstance(self.files, Mapping)
+        require(not (is_by_label and self.labels), "labels must be left out where files are given by label", "both")
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of all files."""
+        given = self.files.values() if isinstance(self.files, Mapping) else (self.files,)
+        return tuple(path for paths in given for path in as_tuple(paths))
+
+    @property
+    def selection(self) -> RowSelection:
+        """Which rows are used."""
+        by_label = self.files.items() if isinstance(self.files, Mapping) else ()
+        return RowSelection(
+            where=tuple((column, *map(cell_of_value, as_tuple(given))) for column, given in self.where.items()),
+            first=self.first,
+            label_files=as_tuple(self.labels),
+            file_labels=tuple(label for label, paths in by_label for _ in as_tuple(paths)),
+        )
+
+
+def as_tuple(given: Any) -> tuple[Any, ...]:
+    """Returns a value, or the values of a list, as a tuple."""
+    return tuple(given) if isinstance(given, list | tuple) else (given,)
+
+
+def cell_of_value(value: Any) -> str:
+    """Returns a value of a TOML file as the text of a cell."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,19 +118,32 @@ class TaskEntry:
     `labels`, which may then be left out: the columns' names are the labels'."""
     id: str = ""
     """The column of the ids; left out: rows are numbered."""
-    train: str | tuple[str, ...]
+    train: str | tuple[str, ...] | SplitEntry
     """The file of train rows, relative to the folder or absolute; a pattern, such as `parts/train-*.jsonl`, or a list,
-    of files with one suffix; or a data set of Hugging Face, `hf://NAME`, `hf://NAME#CONFIGURATION` or
-    `hf://NAME#CONFIGURATION:SPLIT`."""
-    dev: str | float | tuple[str, ...]
+    of files with one suffix; a data set of Hugging Face, `hf://NAME`, `hf://NAME#CONFIGURATION` or
+    `hf://NAME#CONFIGURATION:SPLIT`; or such files and which rows of them, a `SplitEntry`."""
+    dev: str | float | tuple[str, ...] | SplitEntry
     """Likewise; or the share of train, above 0 and at most 0.5, that is not trained on but scored. It is stratified by
     the labels and drawn in whole groups of rows that share a text, by texts and labels alone: no seed changes it."""
-    test: str | tuple[str, ...] = ""
+    test: str | tuple[str, ...] | SplitEntry = ""
     """Likewise, without labels; may be left out."""
     columns: tuple[str, ...] = ()
-    """Names of all columns, of CSV and TSV files without a header line. A file whose first line has the names of the
-    columns of texts and label (of test: of texts) has a header line all the same. Files of test may lack the
-    column of the label."""
+    """Names of all columns, of CSV, TSV and Excel files without a header line and of JSON files of lists. A file whose
+    first line has the names of the columns of texts and label (of test: of texts) has a header line all the same. Files
+    of test may lack the column of the label."""
+    format: Annotated[str, ("", *FORMATS)] = ""
+    """How files are read whose endings do not say it: a name of `mtlib.config.data.FORMATS`."""
+    encoding: str = ""
+    """Of the text files that are not UTF-8, such as `latin-1`."""
+    separator: str = ""
+    """What stands between the cells of a CSV or TSV file, one character."""
+    quoting: Literal["", "standard", "none"] = ""
+    """Whether cells of TSV files that hold quotation marks stand in them; left out: as the files themselves show."""
+    pattern: str = ""
+    """A regular expression that each line of a file of `lines` matches, with a group for each column, such as
+    `(?P<topic>\\w+):(?P<text>.*)`."""
+    leave_out: tuple[str, ...] = ()
+    """Labels whose rows are left out, and counted."""
     title: str = ""
     """Shown in tables; left out: the name."""
     scored_train_rows: int = 0
@@ -103,10 +163,13 @@ class TaskEntry:
         check_labels(self)
         require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
         require(self.weight > 0, "weight must be above 0", self.weight)
+        check_format(self)
+        check_lines(self)
         for split in SPLITS:
-            check_paths(split, getattr(self, split))
+            check_paths(split, self.given(split), self.format)
         if self.columns:
-            check_columns(self.columns, wanted, [path for split in SPLITS for path in self.files.paths(split)])
+            paths = [path for split in SPLITS for path in self.files.paths(split)]
+            check_columns(self.columns, wanted, paths, self.format)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,10 +187,37 @@ class TaskEntry:
         """The columns with the labels."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
+    def given(self, split: str) -> str | float | tuple[str, ...]:
+        """Returns what the key of a split names: files, or the share that dev may be."""
+        given = getattr(self, split)
+        return given.paths if isinstance(given, SplitEntry) else given
+
+    def selection(self, split: str) -> RowSelection:
+        """Returns which rows of these files a split uses."""
+        given = getattr(self, split)
+        return given.selection if isinstance(given, SplitEntry) else RowSelection()
+
     @property
     def files(self) -> TaskFiles:
         """Where the rows are."""
-        return TaskFiles(train=self.train, dev=self.dev, test=self.test, id_column=self.id, columns=self.columns)
+        return TaskFiles(
+            train=self.train.paths if isinstance(self.train, SplitEntry) else self.train,
+            dev=self.given("dev"),
+            test=self.test.paths if isinstance(self.test, SplitEntry) else self.test,
+            id_column=self.id,
+            columns=self.columns,
+            format=FileFormat(
+                name=self.format,
+                encoding=self.encoding,
+                separator=self.separator,
+                quoting=self.quoting,
+                pattern=self.pattern,
+            ),
+            train_rows=self.selection("train"),
+            dev_rows=self.selection("dev"),
+            test_rows=self.selection("test"),
+            left_out=self.leave_out,
+        )
 
     def task(self, name: str, own_metrics: OwnMetrics) -> Task:
         """Returns the definition that the keys stand for; ValueError if its kind does not have its metric."""
@@ -228,8 +318,45 @@ def check_labels(entry: TaskEntry) -> None:
         require(fits, rule, f"{len(names)} names and {len(entry.label)} columns")
 
 
-def check_paths(key: str, given: str | float | tuple[str, ...]) -> None:
-    """Checks the paths of a split, or the share that dev may be, as far as is possible without the files."""
+def check_format(entry: TaskEntry) -> None:
+    """Checks how files are read."""
+    if entry.encoding:
+        try:
+            codecs.lookup(entry.encoding)
+        except LookupError:
+            raise ValueError(f"encoding must be one that Python knows, such as latin-1, got {entry.encoding}") from None
+    rule = "separator must be one character, other than a line feed or a quotation mark"
+    is_one = len(entry.separator) == 1 and entry.separator not in '\r\n"'
+    require(is_one or not entry.separator, rule, repr(entry.separator))
+    if entry.pattern:
+        require(entry.format == "lines", 'pattern must come with format = "lines"', entry.format or "no format")
+        try:
+            names = re.compile(entry.pattern).groupindex
+        except re.error as error:
+            raise ValueError(f"pattern must be a regular expression, got {entry.pattern}: {error}") from None
+        wanted = {*entry.texts, *entry.label_columns}
+        rule = f"pattern must have a group (?P<NAME>...) for each of {', '.join(sorted(wanted))}"
+        require(wanted <= set(names), rule, ", ".join(names) or "none")
+
+
+def check_lines(entry: TaskEntry) -> None:
+    """Checks that files of plain lines, which have no columns, get their labels from elsewhere."""
+    if entry.format != "lines" or entry.pattern:
+        return
+    for split in ("train", "dev"):
+        given = getattr(entry, split)
+        own = given.selection if isinstance(given, SplitEntry) else RowSelection()
+        rule = f"{split} must have files by label, a file of labels or a pattern, as lines are texts alone"
+        is_labelled = bool(own.label_files or own.file_labels)
+        require(is_labelled or isinstance(given, float), rule, "files of texts")
+        require(not own.where, f"{split}.where must be left out, as lines have no columns", "where")
+
+
+def check_paths(key: str, given: str | float | tuple[str, ...], form: str = "") -> None:
+    """Checks the paths of a split, or the share that dev may be, as far as is possible without the files.
+
+    `form` is the format that all files have, if it is given.
+    """
     if isinstance(given, float):
         rule = f"{key} must be a share above 0 and at most {MAX_DEV_SHARE:g}, or name files"
         require(0 < given <= MAX_DEV_SHARE, rule, f"{given:g}")
@@ -242,27 +369,31 @@ def check_paths(key: str, given: str | float | tuple[str, ...]) -> None:
     is_alone = len(paths) == 1 or not any(path.startswith(HUB_PREFIX) for path in paths)
     require(is_alone, f"{key} must name files, or one data set {HUB_PREFIX}NAME alone", list(paths))
     share = ", or be a share such as 0.1" if key == "dev" else ""
-    rule = f"{key} must end in {', '.join(TABLE_SUFFIXES)} or begin with {HUB_PREFIX}{share}"
+    if form:
+        return
+    rule = f"{key} must end in {', '.join(TABLE_SUFFIXES)}, begin with {HUB_PREFIX}, or have a format{share}"
     for path in paths:
-        require(path.startswith(HUB_PREFIX) or is_pattern(path) or path.endswith(TABLE_SUFFIXES), rule, repr(path))
-    check_suffixes(key, [path for path in paths if path.endswith(TABLE_SUFFIXES)])
+        require(path.startswith(HUB_PREFIX) or is_pattern(path) or format_of(path) is not None, rule, repr(path))
+    check_suffixes(key, [path for path in paths if format_of(path) is not None])
 
 
 def check_suffixes(key: str, paths: Iterable[str]) -> None:
-    """Checks that the files of one split have one suffix, which can be read."""
+    """Checks that the files of one split have one format, which can be read."""
     firsts: dict[str, str] = {}
     for path in paths:
-        suffix = PurePath(path).suffix
-        require(suffix in TABLE_SUFFIXES, f"{key} must name files that end in {', '.join(TABLE_SUFFIXES)}", path)
-        firsts.setdefault(suffix, path)
-    require(len(firsts) <= 1, f"{key} must name files of one suffix", ", ".join(firsts.values()))
+        form = format_of(path)
+        rule = f"{key} must name files that end in {', '.join(TABLE_SUFFIXES)}, or have a format"
+        require(form is not None, rule, path)
+        firsts.setdefault(str(form), path)
+    require(len(firsts) <= 1, f"{key} must name files of one format", ", ".join(firsts.values()))
 
 
-def check_columns(columns: Sequence[str], wanted: Sequence[str], paths: Sequence[str]) -> None:
+def check_columns(columns: Sequence[str], wanted: Sequence[str], paths: Sequence[str], form: str) -> None:
     """Checks the names of the columns of files without a header line."""
     require_once(columns, "columns must name each column once")
     for name in wanted:
         require(name in columns, f"columns must hold {name}", list(columns))
     for path in paths:
-        rule = f"columns must be left out unless files end in {' or '.join(DELIMITED_SUFFIXES)}"
-        require(path.endswith(DELIMITED_SUFFIXES) and not path.startswith(HUB_PREFIX), rule, path)
+        rule = f"columns must be left out unless the format of files is {' or '.join(DELIMITED_FORMATS)}"
+        is_right = is_pattern(path) or (form or format_of(path)) in DELIMITED_FORMATS
+        require(is_right and not path.startswith(HUB_PREFIX), rule, path)

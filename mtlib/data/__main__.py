@@ -19,10 +19,11 @@ from mtlib.data.load import TableKey, data_tasks, find_row_sources, read_all, ta
 from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, tolerated_difference
 from mtlib.data.row_sources import RowSources, describe_sources, has_folder, is_there, read_unlabelled
 from mtlib.data.tables import Table, check_folder
+from mtlib.data.task_suggestions import suggest_tasks
 from mtlib.metrics.constant_prediction import constant_prediction, constant_values
 from mtlib.metrics.rare_classes import describe_rare_classes
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command, whole_number
-from mtlib.runtime.console import show_lines
+from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import typed_command
 from mtlib.tasks import TASKS, Task
@@ -33,6 +34,8 @@ SHARE_OF_ROWS = 0.95
 """Share of rows for which the number of words is printed that they have at most."""
 MAX_PRINTED_LABELS = 20
 """Labels of a task whose counts are printed; the others are summed up."""
+MAX_SHOWN_TEXT = 80
+"""Characters of a text that are shown."""
 MAX_CONTRADICTIONS = 2
 """Examples of contradicting labels."""
 
@@ -46,7 +49,7 @@ CS224N_FILES = ", ".join(task.file_name("train") for task in TASKS.values())
 GLUE_FILES = ", ".join(f"{task.glue.folder}/train.tsv" for task in TASKS.values() if task.glue is not None)
 EXAMPLES = f"""\
 DIR holds one of
-  tasks.toml                        tasks of your own, in any files (every key: docs/tasks.md)
+  tasks.toml                        tasks of your own, in any files (every key: docs/tasks.md, docs/layouts.md)
   {CS224N_FILES}, ...-dev.csv    the files of Stanford CS224N's default project
   {GLUE_FILES}    folders of GLUE; for all nine tasks save what --glue prints as DIR/tasks.toml
 
@@ -56,11 +59,12 @@ a tasks.toml, with one section for each task:
   labels = ["negative", "neutral", "positive"]  # of the numbers 0, 1, 2; without names: num_labels = 3
   texts = ["text"]                              # the column of the text, or two columns of a pair
   label = "tone"                                # the column of the label
-  train = "train-*.jsonl"                       # .csv, .tsv, .jsonl, .parquet: a file, a pattern, a list; or hf://NAME
+  train = "train-*.jsonl"                       # .csv, .tsv, .json, .xlsx, ...: a file, a pattern, a list; or hf://NAME
   dev = 0.1                                     # likewise, or a share of train
 
 examples:
   python -m mtlib.data DIR                      describe the tasks of a folder
+  python -m mtlib.data DIR > DIR/tasks.toml     propose definitions of the tasks of a folder that has none
   python -m mtlib.data DIR --encoder NAME --max-length 64    say too how many rows are longer than 64 tokens
   python -m mtlib.data DIR --contradictions     list the rows with the same texts and other labels
   python -m mtlib.data --glue > GLUE/tasks.toml    define GLUE's nine tasks in the folder of its download
@@ -84,8 +88,22 @@ def run_description(arguments: Sequence[str] | None) -> None:
     require(has_use, "--max-length must come with --encoder NAME, whose tokens are counted", "none")
     if options.contradictions:
         show_lines(list_contradictions(options.folder, options.methods))
+    elif is_unknown(options.folder):
+        show_note(f"{options.folder} has no {TASK_FILE}: a proposal for one follows (save it as {TASK_FILE} there)")
+        show_lines(suggest_tasks(options.folder))
     else:
         show_lines(describe_data(options.folder, options.methods, options.encoder, options.max_length))
+
+
+def is_unknown(folder: Path) -> bool:
+    """Returns whether a folder is there and has neither definitions of tasks nor a file of the built-in ones."""
+    config, path = config_of(TASKS), folder / TASK_FILE
+    is_empty = path.is_file() and not path.stat().st_size  # the shell has made it, for what is printed
+    return (
+        folder.is_dir()
+        and (is_empty or not path.is_file())
+        and not any(has_files(config, folder, name) for name in TASKS)
+    )
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -205,11 +223,13 @@ def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
     """Yields the rows of a split: how many, their labels and lengths, and those that are not used."""
     yield f"  {table.split:<6}{counted(len(table.ids), 'row')} {origin}"
     yield f"        {describe_labels(task, table.labels)}"
+    yield from describe_reading(task, table)
     if table.split == "dev" and not task.is_regression:
         few = describe_rare_classes(task.class_names, task.class_sizes(table.labels), task.metric)
         yield from [f"        {few}"] if few else []
     yield f"        {describe_lengths(table.texts)}"
     yield from describe_repeats(task, table)
+    yield from (f"        {note}" for note in table.notes)
     yield from describe_unused(table.skipped, table.left_out)
 
 
@@ -224,6 +244,25 @@ def describe_labels(task: Task, labels: np.ndarray) -> str:
     more = len(parts) - MAX_PRINTED_LABELS
     none = f"; none: {np.sum(~labels.any(axis=1)):,}" if task.kind_entry.has_several_labels else ""
     return f"labels {', '.join(parts[:MAX_PRINTED_LABELS])}{f' and {more} more' if more > 0 else ''}{none}"
+
+
+def describe_reading(task: Task, table: Table) -> Iterator[str]:
+    """Yields how TSV files with quotation marks are read, with a text, and labels that no row of train has."""
+    quoting = task.files.format.quoting if task.files else ""
+    if quoting:
+        texts = list(zip(table.places, *table.texts, strict=True))
+        place, *own = next((row for row in texts if any('"' in text for text in row[1:])), texts[0])
+        text = next((text for text in own if '"' in text), own[0])
+        yield f"        quoting {quoting}: {place} is read as {beginning_of(text)}"
+    if table.split == "train" and not task.is_regression:
+        sizes = task.class_sizes(table.labels)
+        unused = [name for name, count in zip(task.class_names, sizes, strict=True) if not count]
+        yield from [f"        no row has {', '.join(unused)}"] if unused else []
+
+
+def beginning_of(text: str) -> str:
+    """Returns the beginning of a text that is long."""
+    return text if len(text) <= MAX_SHOWN_TEXT else f"{text[:MAX_SHOWN_TEXT]} ..."
 
 
 def describe_lengths(texts: Sequence[Sequence[str]]) -> str:

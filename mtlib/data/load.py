@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mtlib.config.data import HUB_PREFIX, as_number
+from mtlib.config.data import HUB_PREFIX, as_number, format_of
 from mtlib.config.task_file import NO_METRICS, TASK_FILE, OwnMetrics, read_task_file, read_toml, tasks_of_tree
 from mtlib.config.trial import TrialConfig
-from mtlib.data.file_readers import ClassNames
-from mtlib.data.hub_datasets import split_hub_path
+from mtlib.data.files.hub_datasets import split_hub_path
+from mtlib.data.files.quoting import find_quoting
+from mtlib.data.files.readers import ClassNames
 from mtlib.data.row_labels import Layout, split_labels
 from mtlib.data.row_sources import (
     HELD,
@@ -19,13 +20,15 @@ from mtlib.data.row_sources import (
     RowSources,
     check_files,
     expand_home,
+    find_matching,
+    is_hub,
     read_cells,
     read_tables,
     train_of,
 )
 from mtlib.data.tables import Table, prefixed_table
 from mtlib.runtime.errors import require
-from mtlib.tasks import TASKS, Task, TaskFiles
+from mtlib.tasks import TASKS, FileFormat, Task, TaskFiles
 
 TableKey = tuple[str, str]
 """Set (a task or an extra data set) and split."""
@@ -45,9 +48,41 @@ def data_tasks(folder: Path | None, own_metrics: OwnMetrics = NO_METRICS) -> Map
     if folder is None or not (folder / TASK_FILE).is_file():
         return TASKS
     try:
-        return read_task_file(folder / TASK_FILE, own_metrics)
+        tasks = read_task_file(folder / TASK_FILE, own_metrics)
     except ValueError as error:
         raise ValueError("; ".join([str(error), *missing_labels(folder)])) from error
+    return {name: with_quoting(task, folder) for name, task in tasks.items()}
+
+
+def with_quoting(task: Task, folder: Path) -> Task:
+    """Returns a task that says how its TSV files are to be read, as these show; itself where there are none.
+
+    Raises:
+        ValueError: some of them have standard quoting, others cannot have it.
+    """
+    files = task.files
+    if files is None or files.format.quoting:
+        return task
+    found: dict[str, str] = {}
+    for path in files_of_task(task, files, folder):
+        if (files.format.name or format_of(path.name)) == "tsv":
+            with contextlib.suppress(OSError):  # the reader says so
+                own = find_quoting(path, files.format)
+                found.setdefault(own.name if own.is_certain else "", path.name)
+    found.pop("", None)
+    rule = f"tasks.{task.name}.quoting must be given, as files differ"
+    require(len(found) < 2, rule, " and ".join(f"{name} in {path}" for name, path in found.items()))
+    quoting = dataclasses.replace(files.format, quoting=next(iter(found), ""))
+    return dataclasses.replace(task, files=dataclasses.replace(files, format=quoting))
+
+
+def files_of_task(task: Task, files: TaskFiles, folder: Path) -> Iterator[Path]:
+    """Yields the files of a task that are there."""
+    for split in ("train", "dev", "test"):
+        if files.paths(split):
+            source = own_source(task, files, split)
+            if not is_hub(source):
+                yield from (folder / name for path in source.paths for name in find_matching(path, folder))
 
 
 def missing_labels(folder: Path) -> Iterator[str]:
@@ -156,7 +191,14 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
     glue = task.glue
     if glue is not None and not has_own and (folder / glue.folder / "train.tsv").is_file():
         layout = Layout(id_column=glue.id_column, text_columns=glue.text_columns, label_column=glue.label_column)
-        return RowSource(task=task, split=split, paths=(f"{glue.folder}/{split}.tsv",), own_split=split, layout=layout)
+        return RowSource(
+            task=task,
+            split=split,
+            paths=(f"{glue.folder}/{split}.tsv",),
+            own_split=split,
+            layout=layout,
+            format=FileFormat(quoting="none"),
+        )
     layout = Layout(id_column="id", text_columns=task.text_columns, label_column=task.label_column)
     paths = (task.file_name(split),)
     return RowSource(task=task, split=split, paths=paths, own_split=split, layout=layout, delimiters="\t")
@@ -180,9 +222,18 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         labels=label_mapping(task),
         has_all_labels=True,
         class_names=None if task.indicator_columns else names_to_carry(task, LABEL_TABLE),
+        leave_out=files.left_out,
     )
-    share = files.dev_share if split in ("train", "dev") else 0.0
-    return RowSource(task=task, split=split, paths=paths, own_split=own_split, layout=layout, dev_share=share)
+    return RowSource(
+        task=task,
+        split=split,
+        paths=paths,
+        own_split=own_split,
+        layout=layout,
+        format=files.format,
+        selection=files.rows(split),
+        dev_share=files.dev_share if split in ("train", "dev") else 0.0,
+    )
 
 
 def label_mapping(task: Task) -> tuple[str, ...]:

@@ -3,14 +3,14 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mtlib.config.data import as_number
 from mtlib.config.task_file import TASK_FILE
-from mtlib.data.file_readers import MAX_QUOTED_VALUE, ClassNames
+from mtlib.data.files.readers import MAX_QUOTED_VALUE, ClassNames
 from mtlib.runtime.errors import nearest_first, require
 from mtlib.tasks import Task
 
@@ -43,12 +43,14 @@ class Layout:
     """Whether rows may have a blank label."""
     labels: tuple[str, ...] = ()
     """`from:to` for each value in use; empty: the values are the task's own labels."""
+    leave_out: tuple[str, ...] = ()
+    """Labels whose rows are left out."""
     has_all_labels: bool = False
     """Whether `labels` names every value: another one is an error, not a row to leave out."""
     has_unique_ids: bool = False
     """Whether an id that is there twice is an error."""
     class_names: ClassNames | None = None
-    """As in `mtlib.data.file_readers.Wanted`."""
+    """As in `mtlib.data.files.readers.Wanted`."""
     header: tuple[str, ...] = ()
     """Names of all columns where files have no header line."""
 
@@ -75,9 +77,20 @@ class LabelReader:
         self.task, self.layout = task, layout
         self.has_several = task.kind_entry.has_several_labels
         self.mapping = read_mapping(layout.labels)
+        self.leave_out = set(map(as_number, layout.leave_out))
+        self.has_indicator_lists = False
+        """Whether each list of labels has a 0 or a 1 for every label."""
         self.missing: RowLabel = np.full(task.num_classes, np.nan, np.float32) if self.has_several else math.nan
         self.unnamed = Counter[str]()
-        """Rows by value that the mapping leaves out."""
+        """Rows by value that the mapping, or `leave_out`, leaves out."""
+
+    def find_indicator_lists(self, cells: Iterable[str]) -> None:
+        """Notes, by the cells of all rows, whether lists of several labels have a 0 or a 1 for every label."""
+        lists = [parse_list(cell) for cell in cells if cell]
+        number = self.task.num_classes
+        self.has_indicator_lists = bool(lists) and all(
+            own is not None and len(own) == number and set(map(as_number, own)) <= {0, 1} for own in lists
+        )
 
     def read(self, where: str, cells: Sequence[str]) -> RowLabel | None:
         """Returns the label in a row's cells; None if the mapping leaves it out, which is counted.
@@ -93,7 +106,13 @@ class LabelReader:
             return self.missing
         if self.layout.indicator_columns:
             return read_indicators(where, self.layout.indicator_columns, cells)
-        given = split_labels(where, cells[0]) if self.has_several else [cells[0]]
+        if self.has_indicator_lists:
+            own = parse_list(cells[0]) or []
+            return read_indicators(where, [f"{self.layout.label_column}[{at}]" for at in range(len(own))], own)
+        given = split_labels(where, cells[0]) if self.has_several else [self.single_label(cells[0])]
+        if self.leave_out.intersection(map(as_number, given)):
+            self.unnamed[given[0][:MAX_QUOTED_VALUE]] += 1
+            return None
         named = [self.mapping.get(as_number(value)) if self.mapping else value for value in given]
         if None in named and not self.layout.has_all_labels:
             self.unnamed[given[named.index(None)][:MAX_QUOTED_VALUE]] += 1
@@ -104,9 +123,16 @@ class LabelReader:
             raise ValueError(describe_unknown(where, given[wrong], named[wrong], self.task, self.layout))
         if not self.has_several:
             return numbers[0]
+        rule = f"{where}: a list of labels must name each label once, or in all rows have a 0 or a 1 for each label"
+        require(len(set(numbers)) == len(numbers), rule, cells[0][:MAX_QUOTED_VALUE])
         found = np.zeros(self.task.num_classes, dtype=np.float32)
         found[[int(number) for number in numbers]] = 1
         return found
+
+    def single_label(self, cell: str) -> str:
+        """Returns the label in a cell: itself, or the one of a list of one in JSON."""
+        own = parse_list(cell) if cell.startswith("[") and as_number(cell) not in self.mapping else None
+        return own[0] if own is not None and len(own) == 1 else cell
 
 
 def read_teacher(where: str, columns: Sequence[str], cells: Sequence[str]) -> list[float]:
@@ -133,10 +159,11 @@ def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
     return mapping
 
 
-def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
-    """Returns one line per label outside the mapping with its number of rows."""
+def describe_unnamed(name: str, column: str, counts: Counter[str], leave_out: Collection[str]) -> tuple[str, ...]:
+    """Returns one line per label that is left out, by `leave_out` or the mapping, with its number of rows."""
     shown = counts.most_common(MAX_LISTED_LABELS)
-    lines = [f"{name}: {rows_text(count)} {column} {label}, which labels does not name" for label, count in shown]
+    why = {label: "leave_out names" if label in leave_out else "labels does not name" for label, _ in shown}
+    lines = [f"{name}: {rows_text(count)} {column} {label}, which {why[label]}" for label, count in shown]
     if rest := counts.total() - sum(count for _, count in shown):
         lines.append(f"{name}: {rows_text(rest)} another {column} that labels does not name")
     return tuple(lines)
@@ -164,22 +191,38 @@ def describe_unknown(where: str, value: str, label: str | None, task: Task, layo
     shown, column = (value if label is None else label)[:MAX_QUOTED_VALUE], layout.label_column
     if label is None:
         names = [entry.rpartition(":")[0] for entry in layout.labels]
-        return f"unknown label in column {column} of {where} '{shown}'; {nearest_first(shown, names)}"
+        unknown = f"unknown label in column {column} of {where} '{shown}'; {nearest_first(shown, names)}"
+        return unknown + count_from_one(shown, task)
     low, high = task.label_range
     rule = f"must be a {'' if task.is_regression else 'whole '}number from {low:g} to {high:g}"
     can_have_names = task.files is not None and not task.is_regression and isinstance(as_number(label), str)
     hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
-    return f"{where}: column {column} {rule}, got {shown!r}{hint}"
+    return f"{where}: column {column} {rule}, got {shown!r}{hint}{count_from_one(shown, task)}"
+
+
+def count_from_one(value: str, task: Task) -> str:
+    """Returns what to paste if an unknown label is the number that follows the last one; "" for any other."""
+    is_next = not task.is_regression and task.files is not None and as_number(value) == task.num_classes
+    numbered = ", ".join(f"{number} = {json.dumps(name)}" for number, name in enumerate(task.class_names, 1))
+    return f"; if labels begin at 1: labels = {{{numbered}}}" if is_next else ""
 
 
 def split_labels(where: str, cell: str) -> list[str]:
     """Returns the labels in a cell: a JSON list, `[]` for none, or texts with commas between."""
-    if not cell.startswith("["):
+    if not cell.startswith(("[", "{")):
         return [part.strip() for part in cell.split(",")]
+    found = parse_list(cell)
+    require(found is not None, f"{where}: a list of labels must be JSON", cell[:MAX_QUOTED_VALUE])
+    return found or []
+
+
+def parse_list(cell: str) -> list[str] | None:
+    """Returns the labels of a list in JSON, or of Label Studio's `{"choices": [...]}`; None if a cell is neither."""
     try:
         found = json.loads(cell)
     except ValueError:
-        found = None
-    is_list = isinstance(found, list) and all(isinstance(label, str | int | float) for label in found)
-    require(is_list, f"{where}: a list of labels must be JSON", cell[:MAX_QUOTED_VALUE])
-    return [str(label).strip() for label in found or []]
+        return None
+    found = found.get("choices") if isinstance(found, dict) else found
+    if not isinstance(found, list) or not all(isinstance(label, str | int | float) for label in found):
+        return None
+    return [str(label).strip() for label in found]

@@ -4,19 +4,21 @@ import dataclasses
 import glob
 import itertools
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 import numpy as np
 
-from mtlib.config.data import HUB_PREFIX, is_pattern
+from mtlib.config.data import HUB_PREFIX, as_number, format_of, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
-from mtlib.data.file_readers import SUFFIX_FORMATS, Row, Wanted, read_stream, short_name
-from mtlib.data.file_suggestions import describe_folder
+from mtlib.data.files.hub_datasets import hub_class_names, read_hub_data, split_hub_path
+from mtlib.data.files.quoting import describe_quoting
+from mtlib.data.files.read_file import carried_by, is_file_of_splits, read_one_file
+from mtlib.data.files.readers import SPLIT_WORDS, Row, Wanted, short_name
+from mtlib.data.files.suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
-from mtlib.data.hub_datasets import read_hub_data, split_hub_path
-from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
 from mtlib.data.repeats import DroppedRows, label_shift
 from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
@@ -28,10 +30,12 @@ from mtlib.data.tables import (
 )
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import expanded_path
-from mtlib.tasks import Task
+from mtlib.tasks import FileFormat, RowSelection, Task
 
 HELD = "held"
 """The split that consists of the held-out rows."""
+LABEL_LINES = FileFormat(name="lines")
+"""How a file of labels is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,8 @@ class RowSource:
     layout: Layout
     delimiters: str = "\t,"
     """Column separators of CSV that are accepted."""
+    format: FileFormat = dataclasses.field(default_factory=FileFormat)
+    selection: RowSelection = dataclasses.field(default_factory=RowSelection)
     prefix: str = ""
     """Added before each id: the name of the augmentation and a slash."""
     hold_out: HoldOut | None = None
@@ -106,6 +112,28 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
         files_of(source, folder)
         if source.split == "train" and is_own(source):
             check_apart_from_train(source, folder)
+    check_class_names(sources, folder)
+
+
+def check_class_names(sources: Iterable[RowSource], folder: Path) -> None:
+    """Raises ValueError if files of a task without names of labels carry names that differ: numbers would mean others.
+
+    Where a task has names, each file is compared with them as it is read.
+    """
+    firsts: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for source in sources:
+        column = source.layout.label_column
+        if not is_own(source) or source.layout.class_names is not None or not column:
+            continue
+        if is_hub(source):
+            carried = hub_class_names(hub_path(source, folder), source.own_split, column)
+        else:
+            carried = {path.name: carried_by(path, source.format, column) for path in files_of(source, folder)}
+        for name, names in carried.items():
+            first, others = firsts.setdefault(source.task.name, (name, names))
+            rule = f"labels of tasks.{source.task.name} must be given, as files name their numbers differently"
+            found = f"{', '.join(others) or 'none'} in {first} and {', '.join(names) or 'none'} in {name}"
+            require(names == others, rule, found)
 
 
 def check_apart_from_train(source: RowSource, folder: Path) -> None:
@@ -113,13 +141,17 @@ def check_apart_from_train(source: RowSource, folder: Path) -> None:
     trained, files = {file_id(path): path for path in files_of(source, folder)}, source.task.files
     assert files is not None, "they are its own"
     for split in ("dev", "test"):
-        own = dataclasses.replace(source, split=split, paths=expand_home(files.paths(split)), dev_share=0.0)
+        own = dataclasses.replace(
+            source, split=split, paths=expand_home(files.paths(split)), dev_share=0.0, selection=files.rows(split)
+        )
         is_drawn = split == "dev" and files.dev_share
         is_read = own.paths and not is_drawn and not is_hub(own) and is_there(own, folder)
         for path in files_of(own, folder) if is_read else ():
             rule = f"{key_of(own)} must name other files than train{', or be a share of it' if split == 'dev' else ''}"
-            twin = f"{trained.get(file_id(path))} of {', '.join(source.paths)}"
-            require(file_id(path) not in trained, rule, f"{path}, which is {twin}")
+            if file_id(path) not in trained or own.selection.where != source.selection.where:
+                continue  # another file, or other rows of the same
+            twin = f"{trained[file_id(path)]} of {', '.join(source.paths)}"
+            require(is_file_of_splits(path, source.format, ("train", split)), rule, f"{path}, which is {twin}")
 
 
 def check_splits_differ(task: Task) -> None:
@@ -136,9 +168,10 @@ def file_split(source: RowSource) -> str:
 
 
 def is_own(source: RowSource) -> bool:
-    """Returns whether a source's files are those that `tasks.toml` names."""
+    """Returns whether a source's files, or its data set, are what `tasks.toml` names."""
     files = source.task.files
-    return files is not None and source.paths == expand_home(files.paths(file_split(source)))
+    given = () if files is None else expand_home(files.paths(file_split(source)))
+    return source.paths == tuple(split_hub_path(path, "")[0] if path.startswith(HUB_PREFIX) else path for path in given)
 
 
 def key_of(source: RowSource) -> str:
@@ -172,18 +205,25 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
     Raises:
         ValueError: none matches, or they differ in their suffix.
     """
-    key, found = f"{folder / TASK_FILE}: {key_of(source)}", list[str]()
-    for path in source.paths:
+    return [path for _, path in labelled_files_of(source, folder)]
+
+
+def labelled_files_of(source: RowSource, folder: Path) -> list[tuple[str, Path]]:
+    """As `files_of`, each with the label that all of its rows have; "" where rows have their own."""
+    key, found = f"{folder / TASK_FILE}: {key_of(source)}", list[tuple[str, str]]()
+    labels = source.selection.file_labels or [""] * len(source.paths)
+    for label, path in zip(labels, source.paths, strict=True):
         matching = find_matching(path, folder) if is_pattern(path) else [path]
         if not matching:
             raise ValueError(f"{key} must match a file, got {path}; {describe_folder(folder_of(path, folder))}")
-        found += matching
-    check_suffixes(key, found)
+        found += [(label, one) for one in matching]
+    if not source.format.name:
+        check_suffixes(key, [path for _, path in found])
     files: dict[tuple[int, int], str] = {}
-    for path in found:
+    for _, path in found:
         twin = files.setdefault(file_id(folder / path), path)
         require(twin is path, f"{key} must name each file once", f"{twin} and {path}")
-    return [folder / path for path in found]
+    return [(label, folder / path) for label, path in found]
 
 
 def file_id(path: Path) -> tuple[int, int]:
@@ -257,10 +297,46 @@ def undrawn(source: RowSource) -> RowSource:
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
-    layout = source.layout
+    layout, left_out, split_values = source.layout, Counter[str](), defaultdict[str, Counter[str]](Counter)
+    tools = set[str]()
     path = Path(source.paths[0].removeprefix(HUB_PREFIX)) if is_hub(source) else folder / source.paths[0]
-    table = make_table(source.task, source.split, layout, path, read_cells(source, layout.columns, folder))
-    return dataclasses.replace(table, ids=[source.prefix + name for name in table.ids]) if source.prefix else table
+    rows = read_cells(source, layout.columns, folder, left_out, split_values, tools)
+    try:
+        table = make_table(source.task, source.split, layout, path, rows)
+    except ValueError as error:
+        raise ValueError("; ".join([str(error), *describe_left_out(path, left_out)])) from error
+    check_split_columns(source, split_values)
+    lines = (*table.left_out, *describe_left_out(path, left_out))
+    exports = (f"{short_name(path)}: an export of {tool}, read as it means its rows" for tool in sorted(tools))
+    ids = [source.prefix + name for name in table.ids] if source.prefix else table.ids
+    return dataclasses.replace(table, ids=ids, left_out=lines, notes=(*exports, *describe_quotings(source, folder)))
+
+
+def describe_quotings(source: RowSource, folder: Path) -> list[str]:
+    """Returns a line for each TSV file that may have standard quoting or not, where `quoting` does not say it."""
+    if is_hub(source) or source.format.quoting:
+        return []
+    key = f"tasks.{source.task.name}.quoting"
+    files = (path for path in files_of(source, folder) if (source.format.name or format_of(path.name)) == "tsv")
+    return list(filter(None, (describe_quoting(path, source.format, key) for path in files)))
+
+
+def describe_left_out(path: Path, left_out: Counter[str]) -> list[str]:
+    """Returns a line for each reason why rows are left out."""
+    return [f"{short_name(path)}: {count:,} row{'s' * (count != 1)}: {why}" for why, count in left_out.items()]
+
+
+def check_split_columns(source: RowSource, split_values: Mapping[str, Counter[str]]) -> None:
+    """Raises ValueError if the rows of a source have a column that says that they are for different splits."""
+    for column, counts in split_values.items():
+        if len(counts) > 1 and is_own(source) and SPLIT_WORDS.issuperset(map(str.casefold, counts)):
+            split, path = file_split(source), short_name(Path(source.paths[0]))
+            found = ", ".join(f"{value} {count:,}" for value, count in counts.most_common())
+            first = f'{split} = {{files = "{source.paths[0]}", where = {{{column} = "{next(iter(counts))}"}}}}'
+            raise ValueError(
+                f"{path}: column {column} says which rows are for which split ({found}): "
+                f"{key_of(source)} must say which it takes, one value or a list, such as {first}"
+            )
 
 
 def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], list[str]]:
@@ -277,39 +353,101 @@ def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], l
     return texts, skipped
 
 
-def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Iterator[Row]:
-    """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank."""
-    layout = source.layout
+def read_cells(
+    source: RowSource,
+    columns: Sequence[str],
+    folder: Path,
+    left_out: Counter[str] | None = None,
+    split_values: dict[str, Counter[str]] | None = None,
+    tools: set[str] | None = None,
+) -> Iterator[Row]:
+    """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank.
+
+    Args:
+        source: whose rows are read.
+        columns: the wanted cells, that of the id first.
+        folder: of the data.
+        left_out: gets the rows that are left out, by reason.
+        split_values: gets the values of columns that perhaps say which split a row is for, by column.
+        tools: gets the names of the tools whose exports are read.
+    """
+    layout, selection = source.layout, source.selection
     others = [name for name in layout.header if name not in layout.label_columns]
-    may_lack_label = not set(layout.label_columns) & set(columns)
+    is_labelled = bool(set(layout.label_columns) & set(columns))
+    has_labels_elsewhere = is_labelled and bool(selection.label_files or selection.file_labels)
+    filters = [column for column, *_ in selection.where]
     wanted = Wanted(
-        columns=columns,
+        columns=(columns[0], *filters, *(columns[1:-1] if has_labels_elsewhere else columns[1:])),
         is_numbered=layout.is_numbered,
         delimiters=source.delimiters,
-        headers=[layout.header, *([others] if may_lack_label else [])] if layout.header else [],
-        list_column=layout.label_column if source.task.kind_entry.has_several_labels else "",
+        headers=[layout.header, *([] if is_labelled else [others])] if layout.header else [],
+        list_column=layout.label_column if is_labelled and not has_labels_elsewhere else "",
         class_names=layout.class_names,
+        format=source.format,
+        split=file_split(source),
+        left_out=Counter() if left_out is None else left_out,
+        split_values=defaultdict(Counter) if split_values is None else split_values,
+        tools=set() if tools is None else tools,
     )
     if is_hub(source):
-        path = source.paths[0]
-        name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
-        if (folder / name).is_dir():  # the data folder holds it
-            path = f"{HUB_PREFIX}{(folder / name).absolute()}{mark}{configuration}"
-        return read_hub_data(path, source.own_split, wanted)
-    rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
+        rows = read_hub_data(hub_path(source, folder), source.own_split, wanted)
+    elif has_labels_elsewhere:
+        rows = read_with_labels(source, folder, wanted)
+    else:
+        rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
+    if selection.where:
+        rows = take_where(rows, selection.where, wanted.left_out)
+    if selection.first:
+        rows = take_first(rows, selection.first, wanted.left_out)
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
 
-def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
-    """Yields the rows of a file; ValueError as `read_stream` and `read_parquet_stream`, or if it cannot be opened."""
-    try:
-        with path.open("rb") as stream:
-            if path.suffix == PARQUET_SUFFIX:
-                yield from read_parquet_stream(stream, path.name, wanted)
-            else:
-                yield from read_stream(stream, short_name(path), SUFFIX_FORMATS[path.suffix], wanted)
-    except OSError as error:
-        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
+def read_with_labels(source: RowSource, folder: Path, wanted: Wanted) -> Iterator[Row]:
+    """Rows of files without labels, each with that of its file, or that of its line in a file of labels, added."""
+    files = labelled_files_of(source, folder)
+    given = source.selection.label_files
+    rule = f"{key_of(source)} must name a file of labels for each file of texts"
+    require(not given or len(given) == len(files), rule, f"{len(given)} for {len(files)}")
+    for number, (label, path) in enumerate(files):
+        rows = read_one_file(path, wanted)
+        if not given:
+            yield from ((where, [*cells, label]) for where, cells in rows)
+            continue
+        lines = dataclasses.replace(wanted, columns=("", "label"), format=LABEL_LINES, left_out=Counter())
+        labels = read_one_file(folder / given[number], lines)
+        for own, other in itertools.zip_longest(rows, labels):
+            rule = f"{given[number]} must have a label for each line of {path.name}"
+            require(own is not None and other is not None, rule, f"no more after {(own or other)[0]}")
+            yield own[0], [*own[1], other[1][1]]
+
+
+def take_where(rows: Iterable[Row], where: Sequence[Sequence[str]], left_out: Counter[str]) -> Iterator[Row]:
+    """Yields the rows that have one of the values in each column, without these cells, which follow the id's."""
+    allowed = [(column, set(map(as_number, values))) for column, *values in where]
+    end = 1 + len(allowed)
+    for place, cells in rows:
+        pairs = zip(allowed, cells[1:end], strict=True)
+        other = next((f"{column} is {cell}" for (column, values), cell in pairs if as_number(cell) not in values), None)
+        if other is None:
+            yield place, [cells[0], *cells[end:]]
+        else:
+            left_out[other] += 1
+
+
+def take_first(rows: Iterable[Row], first: int, left_out: Counter[str]) -> Iterator[Row]:
+    """Yields so many rows; the others are counted."""
+    for number, row in enumerate(rows):
+        if number < first:
+            yield row
+        else:
+            left_out[f"only the first {first:,} are used"] += 1
+
+
+def hub_path(source: RowSource, folder: Path) -> str:
+    """Returns the path of a Hugging Face data set, absolute if the data folder holds it."""
+    path = source.paths[0]
+    name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
+    return f"{HUB_PREFIX}{(folder / name).absolute()}{mark}{configuration}" if (folder / name).is_dir() else path
 
 
 def is_hub(source: RowSource) -> bool:
@@ -342,7 +480,9 @@ def take_own_rows(source: RowSource, table: Table, drawn: Mapping[RowSource, fro
         return table
     is_dev = share_text(table.texts, drawn[train_of(source)])
     if source.split == "dev":
-        return dataclasses.replace(pick_rows(table, np.flatnonzero(is_dev)), split="dev", skipped=(), left_out=())
+        return dataclasses.replace(
+            pick_rows(table, np.flatnonzero(is_dev)), split="dev", skipped=(), left_out=(), notes=()
+        )
     return pick_rows(table, np.flatnonzero(~is_dev))
 
 
@@ -363,7 +503,9 @@ def select_rows(
     held_out = {one: held[one, hold_out.share] for one in hold_out.sources} if hold_out is not None else {}
     if source.split == HELD:
         is_held = share_text(table.texts, frozenset().union(*held_out.values()))
-        return dataclasses.replace(pick_rows(table, np.flatnonzero(is_held)), split=HELD, skipped=(), left_out=())
+        return dataclasses.replace(
+            pick_rows(table, np.flatnonzero(is_held)), split=HELD, skipped=(), left_out=(), notes=()
+        )
     is_own = share_text(table.texts, held_out.pop(without_hold_out(source), frozenset()))
     table = pick_rows(table, np.flatnonzero(~is_own))
     apart = {f"rows held out of {one.task.name}": texts for one, texts in held_out.items()}
@@ -412,6 +554,7 @@ def join_tables(tables: list[Table]) -> Table:
         teacher=join_teachers(tables),
         skipped=tuple(line for table in tables for line in table.skipped),
         left_out=tuple(line for table in tables for line in table.left_out),
+        notes=tuple(line for table in tables for line in table.notes),
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.config.task_file import TASK_FILE
-from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
-from mtlib.data.file_suggestions import describe_folder, near_folder
+from mtlib.data.files.readers import MAX_QUOTED_VALUE, Row, short_name
+from mtlib.data.files.suggestions import describe_folder, near_folder
 from mtlib.data.repeats import DroppedRows
 from mtlib.data.row_labels import LabelReader, Layout, RowLabel, describe_unnamed, read_teacher
 from mtlib.runtime.errors import require
@@ -44,6 +44,8 @@ class Table:
     left_out: tuple[str, ...] = ()
     """One line per label that `labels` omits, e.g. `snli-train.csv: 3322 rows have label 1, ...`, and one for
     `dropped`."""
+    notes: tuple[str, ...] = ()
+    """Lines about how the files were read."""
     dropped: DroppedRows | None = None
     """Train rows that are left out because of a text in dev or held-out rows; None without any."""
 
@@ -61,6 +63,9 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
     first_teacher = first_label - len(layout.teacher_columns)
     kept, logits, labels, skipped = [], list[list[float]](), list[RowLabel](), list[str]()
     place_of, places = dict[str, str](), list[str]()
+    if reader.has_several and layout.label_column:
+        rows = list(rows)
+        reader.find_indicator_lists(cells[first_label] for _, cells in rows)
     for where, cells in rows:
         if not all(cells[:first_label] if layout.may_lack_label else cells):
             skipped.append(describe_blank(where, layout.columns, cells))
@@ -76,7 +81,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         logits.append(read_teacher(where, layout.teacher_columns, cells[first_teacher:first_label]))
         places.append(where)
         labels.append(label)
-    left_out = describe_unnamed(short_name(path), layout.label_column, reader.unnamed)
+    left_out = describe_unnamed(short_name(path), layout.label_column, reader.unnamed, layout.leave_out)
     if not kept:
         first = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
         found = "; ".join([*first, *left_out]) or "none"

@@ -4,6 +4,7 @@ A metric's value is what tables show. Its score is the value, or its negative wh
 ranks, selects, searches or compares uses scores, and `score_of` and `value_of` are the only places with the sign.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -103,7 +104,9 @@ class Metric:
         """Returns the value for one model, (rows,) each, or (rows, num_classes) of several labels."""
         if self.function is None:
             return float(self.value_of(self.scores(values[None], labels)[0, 0]))
-        return float(load_function(self.function)(labels, values))
+        with warnings.catch_warnings():  # a label that no row has is counted where the data are described
+            warnings.filterwarnings("ignore", category=UserWarning, module=r"sklearn\.")
+            return float(load_function(self.function)(labels, values))
 
     def scores(self, values: Floats, labels: Floats, counts: Floats | None = None) -> Floats:
         """Returns the scores of models on resamples, (models, resamples); arguments as of `Counted`."""

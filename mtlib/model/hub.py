@@ -3,7 +3,7 @@
 from fnmatch import fnmatch
 from pathlib import Path
 
-from mtlib.data.hub_datasets import check_access_token
+from mtlib.data.files.hub_datasets import check_access_token
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import expanded_path
 

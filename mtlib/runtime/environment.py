@@ -25,8 +25,14 @@ LIBRARIES = (
 
 WITHOUT_EFFECT = (
     *("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py"),
-    *("runtime/console.py", "runtime/program_names.py", "runtime/bf16.py", "data/file_suggestions.py"),
-    *("training/preflight.py", "training/micro_batches.py", "checkpoints/onnx_files.py", "model/repeated_words.py"),
+    *("runtime/console.py", "runtime/program_names.py", "runtime/bf16.py", "data/files/suggestions.py"),
+    *(
+        "data/task_suggestions.py",
+        "training/preflight.py",
+        "training/micro_batches.py",
+        "checkpoints/onnx_files.py",
+        "model/repeated_words.py",
+    ),
 )
 """Source files that cannot change a trained number. Data and encoder of the demonstration have their own hashes; the
 precision, on which `runtime/bf16.py` decides, and the size of micro-batches are part of the configuration, which is

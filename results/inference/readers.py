@@ -1,4 +1,4 @@
-"""Opens and reads new text to predict, from a file or standard input; see `mtlib.data.file_readers` for the formats."""
+"""Opens and reads new text to predict, from a file or standard input; formats are those of `mtlib.data.files`."""
 
 import contextlib
 import sys
@@ -7,14 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from mtlib.data.file_readers import SUFFIX_FORMATS, Format, Wanted, check_surrogates, read_stream
-from mtlib.data.file_suggestions import describe_folder
-from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
+from mtlib.data.files.json_files import read_json_stream
+from mtlib.data.files.parquet_files import read_parquet_stream
+from mtlib.data.files.readers import Wanted, check_surrogates, read_stream
+from mtlib.data.files.suggestions import describe_folder
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import expanded_path
+from mtlib.tasks import FileFormat
 
-InputFormat = Format | Literal["parquet"]
-INPUT_SUFFIXES = (*filter(None, SUFFIX_FORMATS), PARQUET_SUFFIX)
+InputFormat = Literal["csv", "tsv", "jsonl", "json", "lines", "parquet"]
+SUFFIX_FORMATS: dict[str, InputFormat] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".txt": "lines",
+    "": "lines",
+    ".parquet": "parquet",
+}
+"""The format of a file by the ending of its name."""
+INPUT_SUFFIXES = tuple(filter(None, SUFFIX_FORMATS))
 """The endings of files whose format is known by them."""
 STANDARD_INPUT = "-"
 ID_COLUMN = "id"
@@ -50,7 +63,7 @@ def find_format(place: str, flag: str = "--input") -> InputFormat:
     rule = f"{flag} must end in {', '.join(INPUT_SUFFIXES)}"
     rule += ", or its format be named with --format" if flag == "--input" else ""
     require(suffix in ("", *INPUT_SUFFIXES), rule, place)
-    return "parquet" if suffix == PARQUET_SUFFIX else SUFFIX_FORMATS[suffix]
+    return SUFFIX_FORMATS[suffix]
 
 
 def name_input(place: str) -> str:
@@ -80,17 +93,25 @@ def open_input(place: str, flag: str = "--input") -> Iterator[IO[bytes]]:
 
 
 def read_texts(
-    stream: IO[bytes], name: str, form: InputFormat, columns: Sequence[str], id_column: str = ID_COLUMN
+    stream: IO[bytes],
+    name: str,
+    form: InputFormat,
+    columns: Sequence[str],
+    id_column: str = ID_COLUMN,
+    quoting: str = "",
 ) -> Iterator[TextRow]:
     """Reads rows of new text, each when it is asked for, also rows with a blank text.
 
     Rows are numbered from 0 where there is no `id_column`. `columns` are those of the texts; plain lines have none, but
-    as many texts. Raises ValueError as `read_stream` and `read_parquet_stream`, or if Parquet comes through a pipe.
+    as many texts. `quoting` is that of the task's own TSV files. Raises ValueError as `read_stream` and
+    `read_parquet_stream`, or if Parquet comes through a pipe.
     """
-    wanted = Wanted(columns=(id_column, *columns))
+    wanted = Wanted(columns=(id_column, *columns), format=FileFormat(quoting=quoting))
     if form == "parquet":
         require(stream.seekable(), "--input must be a file where it is Parquet", name)
         rows = read_parquet_stream(stream, name, wanted)
+    elif form in ("json", "jsonl"):
+        rows = read_json_stream(stream, name, form == "jsonl", wanted)
     else:
         rows = read_stream(stream, name, form, wanted)
     for where, cells in rows:

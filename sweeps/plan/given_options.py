@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.config.schema import check_value
-from mtlib.data.file_suggestions import near_folder
+from mtlib.data.files.suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE, typed_command

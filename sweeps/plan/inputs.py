@@ -83,6 +83,7 @@ def read_inputs(space: SearchSpace, folder: Path) -> SweepInputs:
         # Several tables may hold one file, whose lines are named once.
         skipped=tuple(dict.fromkeys(line for table in everything.values() for line in table.skipped)),
         left_out=tuple(dict.fromkeys(line for table in everything.values() for line in table.left_out)),
+        notes=tuple(dict.fromkeys(line for table in everything.values() for line in table.notes)),
     )
 
 

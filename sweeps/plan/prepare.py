@@ -109,10 +109,11 @@ def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack) -> Prepa
     check_space(space, options)
 
     # The rows of all its configurations.
+    inputs = read_inputs(space, data_folder)
     inputs = dataclasses.replace(
-        read_inputs(space, data_folder),
+        inputs,
         kept_space=kept,
-        notes=notes,
+        notes=(*notes, *inputs.notes),
         precision_reason=None if begun is None else begun.get("precision_reason"),
     )
     show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])

@@ -18,7 +18,7 @@ from tests.config_cases import BASE, assert_range, override_error
         ("data.hold_out", 0.501, 0.5),
         ("evaluation.batch_size", 0, 1),
         ("evaluation.batch_tokens", 0, 1),
-        ("data.sources.snli.path", "x.tsv.gz", "x.tsv"),
+        ("data.sources.snli.path", "x.tsv.bz2", "x.tsv"),
         ("data.sources.snli.batch_size", 0, 1),
         ("data.sources.snli.probability_factor", 0.0, 1e-9),
     ],

@@ -9,7 +9,7 @@ from mtlib.config.data import DataConfig
 from mtlib.config.task_file import MAX_TASKS, TASK_FILE, read_task_file
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
-from mtlib.tasks import Task, TaskFiles
+from mtlib.tasks import FileFormat, RowSelection, Task, TaskFiles
 from tests.one_line_error import one_line_error
 
 TONE = """\
@@ -121,6 +121,26 @@ def test_a_split_is_a_file_a_list_a_pattern_a_data_set_or_a_share(
     assert TrialConfig.from_json(config.to_json()) == config
 
 
+def test_a_split_may_say_which_rows_of_its_files_it_takes_and_where_their_labels_are(tmp_path: Path) -> None:
+    train = '{files = {"so so" = "a.txt", bad = ["b.txt", "c*.txt"]}, first = 5}'
+    dev = '{files = ["d.txt"], labels = "d.labels"}'
+    test = '{files = "e.txt", where = {part = ["x", 2, true], other = "y"}}'
+    text = TONE.replace('"tone-train.jsonl"', train).replace(DEV, f'{dev}\ntest = {test}\nformat = "lines"\n')
+    text += 'leave_out = ["-"]\nencoding = "latin-1"\nseparator = "@"\nquoting = "none"'
+    tasks = read_task_file(write(tmp_path, text))
+    files = tasks["tone"].files
+    assert files is not None
+    assert files.paths("train") == ("a.txt", "b.txt", "c*.txt")
+    assert files.rows("train") == RowSelection(first=5, file_labels=("so so", "bad", "bad"))
+    assert (files.paths("dev"), files.rows("dev")) == (("d.txt",), RowSelection(label_files=("d.labels",)))
+    where = (("part", "x", "2", "true"), ("other", "y"))
+    assert (files.paths("test"), files.rows("test")) == (("e.txt",), RowSelection(where=where))
+    assert files.left_out == ("-",)
+    assert files.format == FileFormat(name="lines", encoding="latin-1", separator="@", quoting="none")
+    config = config_of(tasks, "tone")
+    assert TrialConfig.from_json(config.to_json()) == config
+
+
 MISTAKES: list[tuple[str, str, str]] = [
     ('"classes"', '"binary"', "tasks.tone: labels must name 2 labels"),
     ('"classes"', '"regression"', "tasks.tone: range must be the lowest and the highest label"),
@@ -140,6 +160,35 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('title = "Tone"', "range = [0, 1]", "range must be left out of kind classes"),
     (f"labels = {LABELS}", "num_labels = 1", "must be at least 2, got 1"),
     ('title = "Tone"', "scored_train_rows = -1", "scored_train_rows must be at least 0"),
+    (DEV, '["a.csv", "b.tsv"]', "dev must name files of one format, got a.csv, b.tsv"),
+    (DEV, '{files = "a.jsonl", first = -1}', "first must be at least 0, got -1"),
+    (DEV, '{file = "a.jsonl"}', "unknown key 'tasks.tone.dev.file'; did you mean 'tasks.tone.dev.files'?"),
+    (DEV, '{files = {a = "a.jsonl"}, labels = "b.txt"}', "labels must be left out where files are given by label"),
+    ('title = "Tone"', 'format = "tvs"', "tasks.tone.format must be"),
+    (
+        'title = "Tone"',
+        'encoding = "latin-11"',
+        "encoding must be one that Python knows, such as latin-1, got latin-11",
+    ),
+    ('title = "Tone"', 'separator = "::"', "separator must be one character, other than a line feed or a quotation"),
+    ('title = "Tone"', 'quoting = "all"', "tasks.tone.quoting must be"),
+    ('title = "Tone"', "pattern = '(?P<text>.*)'", 'pattern must come with format = "lines", got no format'),
+    (
+        'title = "Tone"',
+        "format = 'lines'\npattern = '(?P<text>'",
+        "pattern must be a regular expression, got (?P<text>: ",
+    ),
+    (
+        'title = "Tone"',
+        "format = 'lines'\npattern = '(?P<text>.*)'",
+        "pattern must have a group (?P<NAME>...) for each of",
+    ),
+    (
+        'title = "Tone"',
+        "format = 'lines'",
+        "train must have files by label, a file of labels or a pattern, as lines are",
+    ),
+    ('title = "Tone"', "format = 'jsonl'\ncolumns = ['text', 'tone']", "columns must be left out unless the format of"),
     ("[tasks.tone]", "[tasks.Tone]", "small letters, digits and underscores"),
     ("[tasks.tone]", "[tasks.overall]", "the name of a task must not be overall"),
     ("[tasks.tone]", "[tasks.tone", "must be readable TOML"),
@@ -165,3 +214,13 @@ def test_an_added_task_changes_no_hash_and_a_changed_one_does(tmp_path: Path) ->
     wider = {"tone": dataclasses.replace(tone["tone"], label_range=(0, 4), labels=())}
     shares = [read_task_file(write(tmp_path, TONE.replace(DEV, share))) for share in ("0.1", "0.2")]
     assert len({before, *(config_of(tasks, "tone").content_hash for tasks in (wider, *shares))}) == 4
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_lines_have_no_columns_to_select_rows_by(tmp_path: Path, split: str) -> None:
+    plain = '{files = {negative = "a", neutral = "b"}}'
+    filtered = '{files = {negative = "a", neutral = "b"}, where = {part = "x"}}'
+    text = TONE.replace('"tone-train.jsonl"', filtered if split == "train" else plain)
+    text = text.replace(DEV, f'{filtered if split == "dev" else plain}\nformat = "lines"')
+    message = one_line_error(read_task_file, write(tmp_path, text))
+    assert f"{split}.where must be left out, as lines have no columns" in message

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from mtlib.config.task_file import TASK_FILE
@@ -177,3 +178,25 @@ def test_wrong_use_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     assert "--glue must be given without DIR" in one_line_exit(main, capsys, tmp_path, "--glue")
     assert "--max-length must come with --encoder" in one_line_exit(main, capsys, tmp_path, "--max-length", "64")
     assert one_line_exit(main, capsys, tmp_path / "none").startswith("data must be a folder, got ")
+
+
+def test_how_marks_are_read_and_what_is_left_out_or_never_there_is_described(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "tasks.toml").write_text(
+        '[tasks.tone]\nkind = "classes"\nlabels = ["bad", "good", "so so"]\ntexts = ["text"]\nlabel = "label"\n'
+        'leave_out = ["-"]\ntrain = {files = "all.tsv", where = {part = "train"}, first = 3}\n'
+        'dev = {files = "all.tsv", where = {part = "dev"}}\n'
+    )
+    rows = [("one", "good"), ('a "second"', "bad"), ("third", "-"), ("fourth", "bad")]
+    lines = [(part, *row) for part in ("train", "dev") for row in rows]
+    frame = pd.DataFrame(lines, columns=["part", "text", "label"])
+    frame.to_csv(tmp_path / "all.tsv", sep="\t", index=False)
+    shown = output_of(tmp_path, capsys)
+    for line in (
+        "  train 2 rows of all.tsv\n",
+        f'        quoting standard: {tmp_path.name}/all.tsv:3 is read as a "second"\n',
+        "        no row has so so\n",
+        f"        left out: {tmp_path.name}/all.tsv: 1 row has label -, which leave_out names\n",
+        f"        left out: {tmp_path.name}/all.tsv: 4 rows: part is dev\n",
+        f"        left out: {tmp_path.name}/all.tsv: 1 row: only the first 3 are used\n",
+    ):
+        assert line in shown

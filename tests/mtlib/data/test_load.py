@@ -288,3 +288,44 @@ def test_without_a_share_nothing_is_held_out_and_the_split_is_refused(folder: Pa
     assert all(part.hold_out is None for parts in find_row_sources(config, folder).values() for part in parts)
     assert find_held_sources(config, folder) == {}
     assert one_line_error(read_held_out, config, folder).startswith("data.hold_out must be above 0 where")
+
+
+QUOTED = 'text\tlabel\n"say ""x"""\tno\nplain\tyes\n'
+BARE = 'text\tlabel\nsay "x\tno\nplain\tyes\n'
+BOTH = 'text\tlabel\n"x"\tno\nplain\tyes\n'
+
+
+def with_tables(folder: Path, train: str, dev: str, keys: str = "") -> Path:
+    """A folder whose one task has these files."""
+    (folder / "train.tsv").write_text(train)
+    (folder / "dev.tsv").write_text(dev)
+    names = 'kind = "binary"\nlabels = ["no", "yes"]\ntexts = ["text"]\nlabel = "label"\n'
+    files = 'train = "train.tsv"\ndev = "dev.tsv"\n'
+    (folder / "tasks.toml").write_text(f"[tasks.tone]\n{names}{files}{keys}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "quoting"),
+    [
+        (QUOTED, QUOTED, "standard"),
+        (QUOTED, BOTH, "standard"),
+        (BOTH, QUOTED, "standard"),
+        (BARE, BOTH, "none"),
+        (BOTH, BOTH, ""),
+        ("text\tlabel\na\tno\n", QUOTED, "standard"),
+        ("text\tlabel\na\tno\n", "text\tlabel\na\tno\n", ""),
+    ],
+)
+def test_the_files_of_a_task_show_its_quoting(train: str, dev: str, quoting: str, tmp_path: Path) -> None:
+    files = data_tasks(with_tables(tmp_path, train, dev))["tone"].files
+    assert files is not None
+    assert files.format.quoting == quoting
+
+
+def test_files_that_differ_in_quoting_are_refused_unless_it_is_given(tmp_path: Path) -> None:
+    message = one_line_error(data_tasks, with_tables(tmp_path, QUOTED, BARE))
+    assert message == "tasks.tone.quoting must be given, as files differ, got standard in train.tsv and none in dev.tsv"
+    files = data_tasks(with_tables(tmp_path, QUOTED, BARE, 'quoting = "none"'))["tone"].files
+    assert files is not None
+    assert files.format.quoting == "none"

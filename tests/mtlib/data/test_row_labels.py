@@ -154,3 +154,47 @@ def test_several_labels_are_a_list_in_json_or_texts_with_commas() -> None:
         assert "f.csv:0: a list of labels must be JSON" in one_line_error(labelled, cell, mapping=mapping, task=task)
     found = labelled("red", "red, pink", mapping=mapping, task=task)  # an extra source: other labels are left out
     assert found.left_out == ("f.csv: 1 row has gold pink, which labels does not name",)
+
+
+def test_lists_with_a_0_or_a_1_for_every_label_are_indicators() -> None:
+    task = replace(QQP, kind="multilabel", label_range=(0, 2), labels=("red", "green", "blue"), metric="")
+    mapping = ("red:0", "green:1", "blue:2", "0:0", "1:1", "2:2")
+    found = labelled("[0, 1, 0]", "[1, 1.0, 0]", "[0, 0, 0]", mapping=mapping, task=task)
+    assert found.labels.tolist() == [[0, 1, 0], [1, 1, 0], [0, 0, 0]]
+    found = labelled("[0, 1, 2]", "[1, 0]", mapping=mapping, task=task)
+    assert found.labels.tolist() == [[1, 1, 1], [1, 1, 0]]
+    for cells in (("[0, 1, 0]", "[1]"), ("[2, 2]",), ("red, red",)):
+        message = one_line_error(labelled, *cells, mapping=mapping, task=task)
+        rule = "f.csv:0: a list of labels must name each label once, or in all rows have a 0 or a 1 for each label"
+        assert message == f"{rule}, got {cells[0]}"
+
+
+def test_the_choices_of_label_studio_are_a_list() -> None:
+    task = replace(QQP, kind="multilabel", label_range=(0, 1), labels=("red", "green"), metric="")
+    found = labelled('{"choices": ["green"]}', "red", mapping=("red:0", "green:1"), task=task)
+    assert found.labels.tolist() == [[0, 1], [1, 0]]
+
+
+def test_a_list_of_one_is_a_single_label() -> None:
+    assert labelled('["1"]', "0", "[1]").labels.tolist() == [1, 0, 1]
+    assert "got '[0, 1]'" in one_line_error(labelled, "[0, 1]")
+
+
+def left_out_by(*leave_out: str) -> Layout:
+    layout = Layout(id_column="", text_columns=("text",), label_column="gold", leave_out=leave_out)
+    return replace(layout, labels=("0:0", "1:1"), has_all_labels=True)
+
+
+def test_labels_to_leave_out_are_no_mistake_and_are_counted() -> None:
+    reader = LabelReader(QQP, left_out_by("-", "2"))
+    assert [reader.read("f.csv:1", [cell]) for cell in ("-", "0", "2.0", "-")] == [None, 0, None, None]
+    assert reader.unnamed == {"-": 2, "2.0": 1}
+    assert "unknown label in column gold of f.csv:1 '3'" in one_line_error(reader.read, "f.csv:1", ["3"])
+
+
+def test_labels_that_begin_at_1_get_what_to_paste() -> None:
+    task = replace(QQP, files=TaskFiles(train="a.csv", dev=0.1), labels=("no", "yes"))
+    layout = replace(left_out_by(), labels=("no:0", "yes:1"))
+    message = one_line_error(LabelReader(task, layout).read, "f.csv:1", ["2"])
+    assert message.endswith('; if labels begin at 1: labels = {1 = "no", 2 = "yes"}')
+    assert "begin at 1" not in one_line_error(LabelReader(task, layout).read, "f.csv:1", ["3"])

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -21,7 +22,7 @@ from mtlib.data.row_sources import (
     read_unlabelled,
 )
 from mtlib.data.tables import Table
-from mtlib.tasks import TASKS, TaskFiles
+from mtlib.tasks import TASKS, FileFormat, RowSelection, TaskFiles
 from tests.one_line_error import one_line_error
 
 LAYOUT = Layout(id_column="id", text_columns=("sentence",), label_column="sentiment")
@@ -172,7 +173,7 @@ def test_a_linked_folder_is_entered(tmp_path: Path, own: RowSource) -> None:
     assert found == [tmp_path / "parts" / "link" / "a.csv"]
 
 
-def named(train: str | tuple[str, ...], dev: str, test: str = "") -> RowSource:
+def named(train: str | tuple[str, ...], dev: str | float, test: str = "") -> RowSource:
     """The train rows of a task of `tasks.toml`."""
     files = TaskFiles(train=train, dev=dev, test=test)
     task = dataclasses.replace(TASKS["sst"], files=files)
@@ -238,3 +239,95 @@ def test_one_split_of_a_data_set_is_not_train_and_dev(train: str, dev: str) -> N
     else:
         assert "tasks.sst.dev must name another split than train" in one_line_error(check_splits_differ, task)
     check_splits_differ(dataclasses.replace(task, files=TaskFiles(train=train, dev=0.1)))
+
+
+PARTS = ["train", "dev", "train", "test"]
+
+
+def with_parts(folder: Path, **selection: Any) -> RowSource:
+    """A file of a task of `tasks.toml` whose column `part` says the split of each row."""
+    rows = [f"{number},text {number},{number},{part}" for number, part in enumerate(PARTS)]
+    (folder / "all.csv").write_text("\n".join(["id,sentence,sentiment,part", *rows]))
+    return dataclasses.replace(named("all.csv", "dev.csv"), selection=RowSelection(**selection))
+
+
+@pytest.mark.parametrize(
+    ("selection", "ids", "left_out"),
+    [
+        ({"where": (("part", "train"),)}, ["0", "2"], ["1 row: part is dev", "1 row: part is test"]),
+        ({"where": (("part", "dev", "test"),)}, ["1", "3"], ["2 rows: part is train"]),
+        (
+            {"where": (("part", "train"), ("id", "2.0"))},
+            ["2"],
+            ["1 row: id is 0", "1 row: part is dev", "1 row: part is test"],
+        ),
+        (
+            {"where": (("part", "train"),), "first": 1},
+            ["0"],
+            ["1 row: part is dev", "1 row: only the first 1 are used", "1 row: part is test"],
+        ),
+    ],
+)
+def test_rows_are_selected_by_values_and_counted(
+    selection: dict[str, Any], ids: list[str], left_out: list[str], tmp_path: Path
+) -> None:
+    table = read(with_parts(tmp_path, **selection), tmp_path)
+    assert table.ids == ids
+    assert list(table.left_out) == [f"all.csv: {line}" for line in left_out]
+
+
+def test_a_column_that_says_the_split_is_used_or_the_rows_are_refused(tmp_path: Path) -> None:
+    message = one_line_error(read, with_parts(tmp_path), tmp_path)
+    assert message == (
+        "all.csv: column part says which rows are for which split (train 2, dev 1, test 1): tasks.sst.train must say "
+        'which it takes, one value or a list, such as train = {files = "all.csv", where = {part = "train"}}'
+    )
+    missing = one_line_error(read, with_parts(tmp_path, where=(("prt", "train"),)), tmp_path)
+    assert missing.startswith("all.csv:1: column prt is missing; did you mean 'part'?")
+
+
+def test_a_selection_that_leaves_nothing_says_what_was_there(tmp_path: Path) -> None:
+    message = one_line_error(read, with_parts(tmp_path, where=(("part", "Train"),)), tmp_path)
+    assert message.startswith("all.csv: there must be usable rows, got none; all.csv: 2 rows: part is train; ")
+
+
+def test_other_rows_of_the_train_file_may_be_dev(tmp_path: Path) -> None:
+    files = TaskFiles(
+        train="all.csv",
+        dev="all.csv",
+        train_rows=RowSelection(where=(("part", "train"),)),
+        dev_rows=RowSelection(where=(("part", "dev"),)),
+    )
+    train = with_parts(tmp_path, where=(("part", "train"),))
+    check_files([(dataclasses.replace(train, task=dataclasses.replace(train.task, files=files)),)], tmp_path)
+
+
+def test_labels_may_lie_in_files_of_their_own(tmp_path: Path) -> None:
+    for name, lines in {"a": "one\ntwo\n", "b": "three\n", "a.labels": "1\n3\n", "b.labels": "4\n"}.items():
+        (tmp_path / name).write_text(lines)
+    source = dataclasses.replace(named(("a", "b"), 0.1), format=FileFormat(name="lines"))
+    source = dataclasses.replace(source, layout=dataclasses.replace(LAYOUT, id_column="", is_numbered=True))
+    given = RowSelection(label_files=("a.labels", "b.labels"))
+    table = read(dataclasses.replace(source, selection=given), tmp_path)
+    assert rows_of(table) == [("0", "one", 1), ("1", "two", 3), ("2", "three", 4)]
+    by_file = RowSelection(file_labels=("2", "0"))
+    table = read(dataclasses.replace(source, selection=by_file), tmp_path)
+    assert rows_of(table) == [("0", "one", 2), ("1", "two", 2), ("2", "three", 0)]
+    for files, words in (
+        (("a.labels",), "tasks.sst.train must name a file of labels for each file of texts, got 1 for 2"),
+        (("a.labels", "a.labels"), "a.labels must have a label for each line of b, got no more after a.labels:2"),
+        (("b.labels", "b.labels"), "b.labels must have a label for each line of a, got no more after a:2"),
+        (("a.labels", "c.labels"), "must be a readable file, got: No such file or directory"),
+    ):
+        wrong = dataclasses.replace(source, selection=RowSelection(label_files=files))
+        assert words in one_line_error(read, wrong, tmp_path)
+
+
+def test_a_file_that_fits_both_readings_of_its_marks_gets_a_line(tmp_path: Path) -> None:
+    (tmp_path / "own.tsv").write_text('id\tsentence\tsentiment\na\t"fine"\t1\nb\tbad\t0\n')
+    table = read(named("own.tsv", 0.1), tmp_path)
+    assert rows_of(table)[0] == ("a", '"fine"', 1)
+    assert [line for line in table.notes if 'tasks.sst.quoting = "standard" would read fine' in line]
+    source = dataclasses.replace(named("own.tsv", 0.1), format=FileFormat(quoting="standard"))
+    assert rows_of(read(source, tmp_path))[0] == ("a", "fine", 1)
+    assert read(source, tmp_path).notes == ()

@@ -28,6 +28,14 @@ def test_a_metric_needs_a_function_or_its_counted_form() -> None:
         Metric(title="nothing", kinds=("classes",), reads="class")
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_label_that_no_row_has_is_scored_without_a_warning() -> None:
+    values = np.array([[0.9, 0.2], [0.1, 0.3]])
+    assert METRICS["average_precision"].evaluate(values, np.array([[1, 0], [0, 0]])) == 0.5
+    assert METRICS["matthews"].evaluate(np.zeros(3), np.zeros(3)) == 0
+    assert METRICS["pearson"].evaluate(np.zeros(3), np.arange(3.0)) == 0
+
+
 def test_values_are_read_from_logits() -> None:
     logits, labels = np.array([[0.1, 0.9, 0.3], [5, 1, 1], [2, 2, 1]]), np.array([1, 1, 0])
     assert read_logits(METRICS["accuracy"], "classes", (0, 2), logits, labels).tolist() == [1, 0, 1]

@@ -8,15 +8,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mtlib.data.file_readers import Format
-from results.inference.readers import TextRow, find_format, name_input, open_input, read_texts
-from tests.mtlib.data.test_file_readers import PARTS, random_frame
+from results.inference.readers import InputFormat, TextRow, find_format, name_input, open_input, read_texts
+from tests.mtlib.data.files.test_readers import PARTS, random_frame
 from tests.one_line_error import one_line_error
 
 PAIR = ("sentence1", "sentence2")
 
 
-def read(content: str, form: Format, columns: Sequence[str] = PAIR) -> list[TextRow]:
+def read(content: str, form: InputFormat, columns: Sequence[str] = PAIR) -> list[TextRow]:
     return list(read_texts(io.BytesIO(content.encode()), "x", form, columns))
 
 
@@ -44,7 +43,7 @@ def test_tables_are_read_as_pandas_writes_them() -> None:
         ("lines", "a\tb\n c \t\n"),
     ],
 )
-def test_rows_without_ids_are_numbered_and_blank_texts_keep_their_place(form: Format, content: str) -> None:
+def test_rows_without_ids_are_numbered_and_blank_texts_keep_their_place(form: InputFormat, content: str) -> None:
     rows = read(content, form)
     assert fields_of(rows) == [("0", "a", "b"), ("1", "c", "")]
     assert [row.is_blank for row in rows] == [False, True]
@@ -90,7 +89,7 @@ class Endless(io.RawIOBase):
         ("lines", b"", b"a fine film\n"),
     ],
 )
-def test_reading_is_lazy(form: Format, first: bytes, line: bytes) -> None:
+def test_reading_is_lazy(form: InputFormat, first: bytes, line: bytes) -> None:
     endless = Endless(first, line)
     rows = read_texts(io.BufferedReader(endless, 4096), "x", form, ("sentence",))
     for number in range(1000):

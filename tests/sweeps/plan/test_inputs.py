@@ -8,7 +8,8 @@ import pytest
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.data.load import read_data
+from mtlib.data.__main__ import config_of
+from mtlib.data.load import data_tasks, read_data
 from mtlib.data.row_sources import HELD, RowSource, read_all_rows
 from mtlib.data.tables import Table, content_fingerprint
 from results.records.examples import held_out_rows
@@ -108,3 +109,17 @@ def test_rows_are_held_out_of_the_same_files_in_all_trials(folder: Path) -> None
     held = space_with(base.override({"data.hold_out": 0.2}), grid=grid)
     rule = "--hold-out must find a task's train rows in the same place in all trials"
     assert one_line_error(read_inputs, held, folder).startswith(rule)
+
+
+def test_how_files_were_read_is_noted_once(tmp_path: Path) -> None:
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text('text\tlabel\n"fine"\t1\nbad\t0\n')
+    text = '[tasks.tone]\nkind = "binary"\ntexts = ["text"]\nlabel = "label"\ntrain = "train.tsv"\ndev = "dev.tsv"\n'
+    (tmp_path / "tasks.toml").write_text(text)
+    inputs = read_inputs(
+        space_with(config_of(data_tasks(tmp_path)), grid={"optimizer.learning_rate": (1e-5, 2e-5)}), tmp_path
+    )
+    assert [note.partition(":")[0] for note in inputs.notes] == [
+        f"{tmp_path.name}/train.tsv",
+        f"{tmp_path.name}/dev.tsv",
+    ]

@@ -1,7 +1,7 @@
-"""Readers of each format against csv, json and pandas; every mistake is one line with file, line and column."""
+"""Readers of delimited text and of lines against csv and pandas; every mistake is one line with file and line."""
 
 import csv
-import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data.file_readers import Format, Row, Wanted, read_stream, short_name
+from mtlib.config.data import Format
+from mtlib.data.files.readers import Row, Wanted, read_stream, short_name
+from mtlib.tasks import FileFormat
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "gold")
@@ -74,30 +76,9 @@ def test_tsv_is_read_like_csv_without_quoting(tmp_path: Path) -> None:
     assert any(text.startswith('x"') for _, text, _ in found)
 
 
-@pytest.mark.parametrize("ascii_only", [True, False])
-def test_json_lines_match_json_and_pandas(tmp_path: Path, ascii_only: bool) -> None:
-    frame, path = random_frame([*PARTS, "two\nlines", "\t", "\U0001f600"]), tmp_path / "set.jsonl"
-    lines = [json.dumps(row, ensure_ascii=ascii_only) for row in frame.to_dict("records")]
-    found = read(path, "jsonl", "\n\n".join(lines))
-    assert cells_of(found) == expected_cells(frame)
-    assert [where for where, _ in found[:3]] == ["set.jsonl:1", "set.jsonl:3", "set.jsonl:5"]
-    path.write_text("\n".join(lines))
-    assert cells_of(found) == expected_cells(pd.read_json(path, lines=True, dtype=False))
-
-
-def test_json_values_become_the_text_of_csv(tmp_path: Path) -> None:
-    values = [7, 0, 1.5, True, False, None, float("nan"), " fine "]
-    lines = [json.dumps({"id": 1, "premise": value, "gold": "x"}) for value in values]
-    found = cells_of(read(tmp_path / "set.jsonl", "jsonl", "\n".join(lines)))
-    assert [cells[1] for cells in found] == ["7", "0", "1.5", "true", "false", "", "", "fine"]
-    listed = read(tmp_path / "set.jsonl", "jsonl", '{"id": 1, "premise": ["é", 2], "gold": ""}', list_column="premise")
-    assert cells_of(listed) == [["1", '["é", "2"]', ""]]
-
-
 FILES: dict[Format, str] = {
     "csv": "id,premise,gold\na,one\ttwo,1\nb,café,\n",
     "tsv": "id\t premise \tgold\na\tone, two\t1\nb\tcafé\n",
-    "jsonl": '{"id": "a", "premise": "one", "gold": 1}\n{"id": "b", "premise": "café", "gold": null}\n',
 }
 
 
@@ -105,7 +86,7 @@ FILES: dict[Format, str] = {
 def test_line_ends_and_a_byte_order_mark_do_not_matter(tmp_path: Path, form: Format) -> None:
     rows = read(tmp_path / "set", form, FILES[form])
     assert cells_of(rows)[1] == ["b", "café", ""]
-    assert [where.rpartition(":")[2] for where, _ in rows] == (["1", "2"] if form == "jsonl" else ["2", "3"])
+    assert [where.rpartition(":")[2] for where, _ in rows] == ["2", "3"]
     for end in ("\r\n", "\r") if form == "csv" else ("\r\n",):
         content = FILES[form].replace("\n", end)
         assert read(tmp_path / "set", form, content.encode("utf-8-sig")) == rows
@@ -136,7 +117,7 @@ def test_a_broken_tsv_line_gives_rows_with_blank_cells(tmp_path: Path) -> None:
     ]
 
 
-CSV, JSON = "id,premise,gold\n", '{"id": "a", "premise": "x", "gold": 1}\n\n'
+CSV = "id,premise,gold\n"
 REFUSED: list[tuple[Format, str | bytes, str]] = [
     ("csv", "", "1: a file must start with a header line, got an empty file"),
     ("csv", "\n" + "id,premise,gold\n", "1: a file must start with a header line, got a blank one"),
@@ -145,22 +126,28 @@ REFUSED: list[tuple[Format, str | bytes, str]] = [
     ("csv", "id,gold,premise,gold\n", "1: column gold must be there once, got 2"),
     ("csv", CSV + "a,one, two,1\n", "2: a line must have 3 cells, got 4, column gold must be the last"),
     ("csv", CSV + "a,one\n", "2: a line must have 3 cells, got 2, no column gold"),
-    ("csv", (CSV + "a,café,1\n").encode("latin-1"), "2: a file must be UTF-8 text, got byte 0xe9"),
-    ("csv", (CSV + "a,x,1\n").encode("utf-16-le"), "1: a file must be UTF-8 text, got a zero byte"),
-    ("jsonl", JSON + "[1, 2]", "3: a line must be a JSON object, got [1, 2]"),
-    ("jsonl", JSON + '{"id": "b", "premis": 1, "gold": 1}', "3: key premise is missing; did you mean 'premis'?"),
-    ("jsonl", JSON.replace('"x"', '["x"]'), "1: column premise must be text or a number, got ['x']"),
     (
-        "jsonl",
-        JSON.replace("x", r"\udc00"),
-        r"1: column premise must hold no unpaired surrogate, half of an emoji, got",
+        "csv",
+        (CSV + "a,café,1\n").encode("latin-1"),
+        '2: a file must be UTF-8 text, got byte 0xe9; perhaps it is latin-1: encoding = "latin-1" in tasks.toml',
     ),
+    (
+        "csv",
+        (CSV + "a,café,1\nb,it\u2019s,0").encode("cp1252"),
+        '2: a file must be UTF-8 text, got byte 0xe9; perhaps it is cp1252: encoding = "cp1252" in tasks.toml',
+    ),
+    (
+        "csv",
+        (CSV + "a,x,1\n").encode("utf-16"),
+        '1: a file must be UTF-8 text, got byte 0xff; perhaps it is utf-16: encoding = "utf-16" in tasks.toml',
+    ),
+    ("csv", (CSV + "a,x,1\n").encode("utf-16-le"), "1: a file must be UTF-8 text, got a zero byte"),
 ]
 
 
 @pytest.mark.parametrize(("form", "content", "message"), REFUSED, ids=[entry[2] for entry in REFUSED])
 def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, form: Format, content: str | bytes, message: str) -> None:
-    found = one_line_error(read, tmp_path / "set.csv", form, content, is_numbered=form == "jsonl")
+    found = one_line_error(read, tmp_path / "set.csv", form, content)
     assert found.startswith(f"set.csv:{message}")
 
 
@@ -169,7 +156,6 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, form: Format, cont
     [
         ("csv", ",premise,gold\n7,fine,1\n8,,\n\n9,good,0\n"),  # as pandas writes its index
         ("tsv", "\tpremise\tgold\n7\tfine\t1\n8\t\t\n9\tgood\t0\n"),
-        ("jsonl", '{"premise": "fine", "gold": 1}\n{"premise": "", "gold": null}\n\n{"premise": "good", "gold": 0}\n'),
     ],
 )
 def test_rows_without_ids_are_numbered_from_zero_with_blank_ones(tmp_path: Path, form: Format, content: str) -> None:
@@ -192,3 +178,80 @@ def test_given_names_stand_for_a_missing_header_line(tmp_path: Path, form: Forma
     assert found(("1", "fine"), ("0", "good"), headers=(header, header[1:])) == rows, "the names of the same number"
     assert found(("gold", "premise"), ("1", "fine")) == [("set.csv:2", ["0", "fine", "1"])], "it has a header line"
     assert one_line_error(found, ("s", "1", "fine", "more")).startswith("set.csv:1: a line must have 3 cells, got 4")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("form", FILES)
+def test_a_given_encoding_is_read(tmp_path: Path, form: Format, encoding: str) -> None:
+    rows = read(tmp_path / "set", form, FILES[form])
+    encoded = FILES[form].encode(encoding)
+    assert read(tmp_path / "set", form, encoded, format=FileFormat(encoding=encoding)) == rows
+    marked = FILES[form].encode("utf-8-sig")
+    assert read(tmp_path / "set", form, marked, format=FileFormat(encoding="UTF-8")) == rows
+
+
+def test_text_that_is_not_in_the_given_encoding_is_refused(tmp_path: Path) -> None:
+    for encoding, wanted in {
+        "ascii": "set.csv:2: a file must be ascii text, got byte 0xe9",
+        "utf-16": "set.csv must be text in the encoding utf-16, got: truncated data",
+    }.items():
+        content = f"{CSV}a,é,1\n".encode("latin-1") if encoding == "ascii" else "\ufeffabc".encode("utf-16-le")[:-1]
+        assert one_line_error(
+            read, tmp_path / "set.csv", "csv", content, format=FileFormat(encoding=encoding)
+        ).startswith(wanted)
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_a_given_separator_stands_between_cells(tmp_path: Path, form: Format) -> None:
+    rows = read(tmp_path / "set.csv", form, "id;premise;gold\na;one, two\tthree;1\n", format=FileFormat(separator=";"))
+    assert rows == [("set.csv:2", ["a", "one, two\tthree", "1"])]
+
+
+def test_a_quoted_tsv_may_hold_tabs_and_line_feeds_in_cells(tmp_path: Path) -> None:
+    content = 'id\tpremise\tgold\na\t"one\ttwo\nthree ""x"""\t1\nb\tshort\n'
+    found = read(tmp_path / "t.tsv", "tsv", content, format=FileFormat(quoting="standard"))
+    assert cells_of(found) == [["a", 'one\ttwo\nthree "x"', "1"], ["b", "short", ""]]
+
+
+LINES = ("", "text", "gold")
+
+
+def test_a_pattern_gives_columns_to_lines(tmp_path: Path) -> None:
+    pattern = FileFormat(pattern=r"(?P<gold>\w+):(?P<fine>\w+)? (?P<text>.*)")
+    found = read(tmp_path / "set", "lines", "A:b one : two\r\n\nC: three\n", LINES, is_numbered=True, format=pattern)
+    assert found == [("set:1", ["0", "one : two", "A"]), ("set:3", ["1", "three", "C"])]
+    message = one_line_error(read, tmp_path / "set", "lines", "A:b x\nno", LINES, is_numbered=True, format=pattern)
+    assert message == f"set:2: a line must match the pattern {pattern.pattern}, got 'no'"
+
+
+def test_lines_of_fasttext_have_labels_before_their_text(tmp_path: Path) -> None:
+    content = "__label__a __label__b  two  labels __label__c\n\n none\n__label__c\n"
+    found = read(tmp_path / "set", "fasttext", content, LINES, is_numbered=True)
+    assert cells_of(found) == [
+        ["0", "two  labels __label__c", '["a", "b"]'],
+        ["1", "none", "[]"],
+        ["2", "", '["c"]'],
+    ]
+    assert cells_of(read(tmp_path / "set", "fasttext", content, LINES[:2], is_numbered=True))[1] == ["1", "none"]
+
+
+def test_plain_lines_keep_tabs_and_marks_and_blank_ones_are_rows(tmp_path: Path) -> None:
+    found = read(tmp_path / "set", "lines", 'a\t"b \n\n\x85c\u2028d', LINES[:2])
+    assert found == [("set:1", ["0", 'a\t"b']), ("set:2", ["1", ""]), ("set:3", ["2", "c\u2028d"])]
+
+
+def test_a_column_that_says_the_split_is_counted(tmp_path: Path) -> None:
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    content = "id,part,premise,gold\na,train,x,1\nb, TEST ,test,0\nc,train,y,1\n"
+    read(tmp_path / "set.csv", "csv", content, split_values=counts)
+    assert counts == {"part": {"train": 2, "TEST": 1}}
+
+
+def test_a_file_that_is_utf_8_is_read_so_where_others_of_the_task_are_not(tmp_path: Path) -> None:
+    given = FileFormat(encoding="latin-1")
+    for encoding in ("latin-1", "utf-8", "utf-8-sig"):
+        found = read(tmp_path / "set.csv", "csv", f"{CSV}a,café,1\n".encode(encoding), format=given)
+        assert cells_of(found) == [["a", "café", "1"]]
+    japanese = f"{CSV}a,\u65e5\u672c,1\n".encode("iso-2022-jp")  # in bytes of ASCII
+    found = read(tmp_path / "set.csv", "csv", japanese, format=FileFormat(encoding="iso-2022-jp"))
+    assert cells_of(found) == [["a", "\u65e5\u672c", "1"]]

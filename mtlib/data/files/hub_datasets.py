@@ -1,14 +1,16 @@
 """Rows of cells from Hugging Face data sets: from the hub, a `save_to_disk` folder, or a folder of data files."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtlib.config.data import HUB_PREFIX
-from mtlib.data.file_readers import Row, Wanted
-from mtlib.data.parquet_files import present_columns, table_rows
+from mtlib.config.data import HUB_PREFIX, format_of
+from mtlib.data.files.parquet_files import present_columns, table_rows
+from mtlib.data.files.read_file import carried_by, read_one_file
+from mtlib.data.files.readers import Row, Wanted
 from mtlib.runtime.errors import first_line, nearest_first, require
+from mtlib.tasks import FileFormat
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetBuilder
@@ -34,13 +36,49 @@ def read_hub_data(path: str, split: str, wanted: Wanted) -> Iterator[Row]:
         ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; else
             as `table_rows`.
     """
+    if files := local_files(path, split):
+        for file in files:
+            yield from read_one_file(file, wanted)
+        return
     data, name = load_split(path, split), f"{path} {split}"
     columns = present_columns(name, data.column_names, wanted)
     tables = data.select_columns(columns).with_format("arrow").iter(BATCH_ROWS)
     batches = (batch for table in tables for batch in table.to_batches())
-    feature = data.features[columns[-1]]
-    carried = getattr(getattr(feature, "feature", feature), "names", ())  # of a list's elements, or its own
-    yield from table_rows(batches, name, columns, carried, wanted)
+    yield from table_rows(batches, name, columns, feature_names(data, columns[-1]), wanted)
+
+
+def hub_class_names(path: str, split: str, column: str) -> dict[str, tuple[str, ...]]:
+    """Returns the names that a split carries for the numbers of a column of class labels, or none, by file where it is
+    read as files; ValueError as `read_hub_data`."""
+    if files := local_files(path, split):
+        return {file.name: carried_by(file, FileFormat(), column) for file in files}
+    return {f"{path} {split}": tuple(feature_names(load_split(path, split), column))}
+
+
+def feature_names(data: "Dataset", column: str) -> Sequence[str]:
+    """Returns the names of a column's class labels, or of the labels in its lists; none for any other."""
+    feature = data.features.get(column)
+    names: Sequence[str] = getattr(getattr(feature, "feature", feature), "names", ())
+    return names
+
+
+def local_files(path: str, split: str) -> list[Path]:
+    """Returns the files of a split of a local folder of data files, which our own readers read as by their paths.
+
+    None where the library has more to do: for a data set on the hub or saved to disk, one with a card, whose
+    configuration may say how it is read, and files in a format that we do not read.
+    """
+    name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")
+    has_rules = any(Path(name, one).is_file() for one in (*SAVED_NAMES, "README.md")) or configuration
+    if not Path(name).is_absolute() or has_rules:
+        return []
+    import_datasets(path)
+    try:
+        found = make_builder(name, None).config.data_files or {}
+    except Exception:  # `load_split` says so
+        return []
+    files = [Path(file) for file in found.get(split, ())]
+    return files if all(file.is_file() and format_of(file.name) is not None for file in files) else []
 
 
 def split_hub_path(path: str, split: str) -> tuple[str, str]:
@@ -64,14 +102,8 @@ def load_split(path: str, split: str) -> "Dataset":
     """Returns one split of the data set that a path names; a data set without splits counts as train."""
     rule = f"a split of {path} must be named without a slice or a sum, as it is read whole"
     require(not set(split) & {"[", "+"}, rule, f"'{split}'")
-    try:
-        import datasets
-    except ImportError as error:
-        rule = f"{path} needs the library datasets: pip install 'multitask-sweeps[datasets]'"
-        raise ValueError(f"{rule} ({first_line(error)})") from error
+    datasets = import_datasets(path)
     name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it would print is in the error
     try:
         if Path(name).is_absolute() and any(Path(name, marker).is_file() for marker in SAVED_NAMES):
             loaded: Any = datasets.load_from_disk(name)
@@ -81,12 +113,31 @@ def load_split(path: str, split: str) -> "Dataset":
             builder.download_and_prepare()
             loaded = builder.as_dataset()
     except Exception as error:  # the type depends on the format and on the HTTP library
-        raise ValueError(f"{path} must be a data set that can be read, got: {first_line(error)}") from error
+        raise ValueError(f"{path} must be a data set that can be read, got: {with_cause(error)}") from error
     splits = loaded if isinstance(loaded, dict) else {"train": loaded}
     if split not in splits:
         raise ValueError(f"{path} has no split '{split}'; {nearest_first(split, list(splits))}")
     data: Dataset = splits[split]
     return data
+
+
+def with_cause(error: BaseException) -> str:
+    """Returns the first line of an error, and of the one that it comes from."""
+    cause = error.__cause__ or error.__context__
+    lines = dict.fromkeys([first_line(error), *([] if cause is None else [first_line(cause)])])
+    return ": ".join(lines)
+
+
+def import_datasets(path: str) -> Any:
+    """Returns the library, which prints nothing; ValueError, about a data set's path, if it is missing."""
+    try:
+        import datasets
+    except ImportError as error:
+        rule = f"{path} needs the library datasets: pip install 'multitask-sweeps[datasets]'"
+        raise ValueError(f"{rule} ({first_line(error)})") from error
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it would print is in the error
+    return datasets
 
 
 def make_builder(name: str, configuration: str | None) -> "DatasetBuilder":

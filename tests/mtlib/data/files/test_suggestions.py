@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mtlib.data.file_suggestions import MAX_LISTED_FILES, describe_folder, near_folder
+from mtlib.data.files.suggestions import MAX_LISTED_FILES, describe_folder, near_folder
 
 
 def test_the_files_of_a_table_format_are_listed_by_name_up_to_a_limit(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtlib.data.file_readers import ClassNames, Row, Wanted, read_stream
-from mtlib.data.parquet_files import read_parquet_stream
+from mtlib.data.files.parquet_files import read_parquet_stream
+from mtlib.data.files.readers import ClassNames, Row, Wanted, read_stream
 from tests.one_line_error import one_line_error
 
 ROWS = pd.DataFrame({"id": [3, 1, 2], "text": [" a ", 'b "quoted", c', None], "extra": [1, 2, 3], "grade": [0.5, 1, 2]})

@@ -7,7 +7,8 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mtlib.data.file_readers import ClassNames, Row, Wanted, cell_text, find_columns
+from mtlib.data.files.json_files import cell_text
+from mtlib.data.files.readers import ClassNames, Row, Wanted, find_columns, may_be_split
 from mtlib.runtime.errors import first_line
 
 PARQUET_SUFFIX = ".parquet"
@@ -30,10 +31,26 @@ def read_parquet_stream(stream: IO[bytes], name: str, wanted: Wanted) -> Iterato
         with pq.ParquetFile(stream, page_checksum_verification=True) as file:
             schema = file.schema_arrow
             columns = present_columns(name, schema.names, wanted)
+            count_split_values(file, columns, wanted)
             batches = file.iter_batches(columns=columns)
             yield from table_rows(batches, name, columns, carried_names(schema, columns[-1]), wanted)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} must be a Parquet file that can be read, got: {first_line(error)}") from error
+
+
+def count_split_values(file: pq.ParquetFile, columns: Sequence[str], wanted: Wanted) -> None:
+    """Counts the values of columns that are not wanted and perhaps say which split a row is for."""
+    texts = [
+        own.name for own in file.schema_arrow if pa.types.is_string(own.type) or pa.types.is_large_string(own.type)
+    ]
+    others = [name for name in texts if name not in columns]
+    first: list[dict[str, Any]] = []
+    if others:
+        first = next(file.iter_batches(1, columns=others), pa.record_batch({})).to_pylist()
+    watched = [name for row in first for name, value in row.items() if may_be_split(name, value, wanted)]
+    for batch in file.iter_batches(columns=watched) if watched else ():
+        for column in watched:
+            wanted.split_values[column].update(map(str, batch.column(column).to_pylist()))
 
 
 def present_columns(name: str, header: list[str], wanted: Wanted) -> list[str]:

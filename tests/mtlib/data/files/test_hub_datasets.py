@@ -6,8 +6,9 @@ from typing import Any
 import datasets
 import pytest
 
-from mtlib.data.file_readers import ClassNames, Wanted
-from mtlib.data.hub_datasets import load_split, read_hub_data, split_hub_path
+from mtlib.data.files.hub_datasets import hub_class_names, load_split, read_hub_data, split_hub_path
+from mtlib.data.files.read_file import read_one_file
+from mtlib.data.files.readers import ClassNames, Wanted
 from mtlib.model.hub import ask_hub
 from sweeps.push import check_push
 from tests.one_line_error import one_line_error
@@ -51,6 +52,15 @@ def test_a_saved_dataset_with_splits_is_read_with_places_ids_and_names(train: da
     assert message.startswith(f"{path} train: column premises is missing; did you mean 'premise'?")
 
 
+def test_each_split_has_the_names_of_classes_that_it_carries(train: datasets.Dataset, tmp_path: Path) -> None:
+    other = train.cast_column("label", datasets.ClassLabel(names=["a", "b", "c"]))
+    datasets.DatasetDict({"train": train, "validation": other}).save_to_disk(tmp_path / "nli")
+    path = f"hf://{tmp_path}/nli"
+    assert hub_class_names(path, "train", "label") == {f"{path} train": NAMES}
+    assert hub_class_names(path, "validation", "label") == {f"{path} validation": ("a", "b", "c")}
+    assert hub_class_names(path, "train", "premise") == {f"{path} train": ()}
+
+
 def test_a_saved_dataset_without_splits_is_train(train: datasets.Dataset, tmp_path: Path) -> None:
     path = f"hf://{tmp_path}/nli"
     train.save_to_disk(tmp_path / "nli")
@@ -66,6 +76,14 @@ def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path,
         getattr(rows, f"to_{suffix}")(folder / f"{split}.{suffix}")
     assert [cells[1:] for cells in read(f"hf://{folder}")] == CELLS
     assert [cells[1:] for cells in read(f"hf://{folder}", "validation")] == CELLS[1:2]
+
+
+def test_files_of_a_local_folder_are_read_as_by_their_paths(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "train.tsv").write_text('premise\thypothesis\tlabel\n"one\tsays ""two"\t0\n')
+    by_path = read_one_file(folder / "train.tsv", Wanted(columns=("", *COLUMNS[1:])))
+    assert read(f"hf://{folder}") == [cells for _, cells in by_path] == [["0", '"one', 'says ""two"', "0"]]
 
 
 def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""Reads the rows of one file in any format."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mtlib.config.data import Format, format_of
+from mtlib.data.files.excel_files import read_excel_stream
+from mtlib.data.files.json_files import has_split_arrays, read_json_stream
+from mtlib.data.files.opening import open_decompressed
+from mtlib.data.files.parquet_files import carried_names, read_parquet_stream
+from mtlib.data.files.quoting import find_quoting
+from mtlib.data.files.readers import Row, Wanted, read_stream, read_whole_text, short_name
+from mtlib.runtime.errors import first_line
+from mtlib.tasks import FileFormat
+
+
+def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
+    """Yields the rows of a file; ValueError as the readers of its format, or if it cannot be opened."""
+    form: Format | None = wanted.format.name or format_of(path.name)  # type: ignore[assignment]
+    try:
+        if form == "tsv" and not wanted.format.quoting:
+            found = dataclasses.replace(wanted.format, quoting=find_quoting(path, wanted.format).name)
+            wanted = dataclasses.replace(wanted, format=found)
+        with open_decompressed(path) as stream:
+            match form:
+                case "parquet":
+                    yield from read_parquet_stream(stream, path.name, wanted)
+                case "xlsx":
+                    yield from read_excel_stream(stream, path.name, wanted)
+                case "json" | "jsonl":
+                    yield from read_json_stream(stream, path.name, form == "jsonl", wanted)
+                case "text":
+                    yield from read_whole_text(stream, path, wanted)
+                case None:
+                    raise ValueError(f"{path} must have a format that its name says")
+                case _:
+                    yield from read_stream(stream, short_name(path), form, wanted)
+    except (OSError, pa.ArrowException) as error:
+        why = getattr(error, "strerror", None) or first_line(error)
+        raise ValueError(f"{path} must be a readable file, got: {why}") from error
+
+
+def is_file_of_splits(path: Path, given: FileFormat, splits: Iterable[str]) -> bool:
+    """Returns whether a file is a JSON object that has an array for each of these splits."""
+    if (given.name or format_of(path.name)) != "json":
+        return False
+    with open_decompressed(path) as stream:
+        return has_split_arrays(stream, given.encoding, splits)
+
+
+def carried_by(path: Path, given: FileFormat, column: str) -> tuple[str, ...]:
+    """Returns the names of the numbers of labels that a Parquet file carries; none for any other file."""
+    if (given.name or format_of(path.name)) != "parquet":
+        return ()
+    try:
+        return carried_names(pq.read_schema(path), column)
+    except (pa.ArrowException, OSError):
+        return ()

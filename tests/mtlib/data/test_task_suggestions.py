@@ -1,0 +1,226 @@
+"""Proposed definitions are read by the tasks' own reader, and what they are unsure of is a comment."""
+
+import gzip
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pandas as pd
+import pytest
+
+from mtlib.data.__main__ import config_of, main
+from mtlib.data.load import data_tasks, find_row_sources, read_all
+from mtlib.data.task_suggestions import suggest_tasks
+from tests.one_line_error import one_line_error
+
+TEXTS = ["the opening is lovely \U0001f600", 'they said "no" and went', "nothing new in any scene", "it is a short one"]
+FRAME = pd.DataFrame({"key": range(4), "review": TEXTS, "tone": ["good", "bad", "so so", "good"]})
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "csv": lambda path: FRAME.to_csv(path, index=False),
+    "tsv": lambda path: FRAME.to_csv(path, sep="\t", index=False),
+    "jsonl": lambda path: FRAME.to_json(path, orient="records", lines=True),
+    "json": lambda path: FRAME.to_json(path, orient="records"),
+    "parquet": lambda path: FRAME.to_parquet(path),
+    "xlsx": lambda path: FRAME.to_excel(path, index=False),
+}
+
+
+def propose(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """The tasks that are proposed, and what is unsure."""
+    lines = list(suggest_tasks(folder))
+    unsure = [line.partition("# unsure: ")[2] for line in lines if "# unsure: " in line]
+    return tomllib.loads("\n".join(lines))["tasks"], unsure
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_proposal_defines_tasks_that_are_read(form: str, tmp_path: Path) -> None:
+    for split in ("train", "validation"):
+        WRITERS[form](tmp_path / f"{split}.{form}")
+    tasks, unsure = propose(tmp_path)
+    assert unsure == []
+    assert tasks == {
+        "task": {
+            "kind": "classes",
+            "labels": ["bad", "good", "so so"],
+            "texts": ["review"],
+            "label": "tone",
+            "id": "key",
+            "train": f"train.{form}",
+            "dev": f"validation.{form}",
+        }
+    }
+    (tmp_path / "tasks.toml").write_text("\n".join(suggest_tasks(tmp_path)))
+    found = data_tasks(tmp_path)
+    tables = read_all(find_row_sources(config_of(found), tmp_path), tmp_path)
+    assert tables["task", "train"].texts == tables["task", "dev"].texts == (TEXTS,)
+
+
+def test_rows_are_shown_as_they_are_read(tmp_path: Path) -> None:
+    WRITERS["tsv"](tmp_path / "train.tsv")
+    lines = list(suggest_tasks(tmp_path))
+    assert lines[-2:] == [
+        "#   review: 'the opening is lovely \U0001f600'  tone: 'good'",
+        "#   review: 'they said \"no\" and went'  tone: 'bad'",
+    ]
+    assert "dev = 0.1  # a share of train, as no file is for dev by its name" in lines
+
+
+def labelled(*labels: object) -> dict[str, object]:
+    return {"text": [f"this is text {at} of all" for at in range(len(labels))], "label": list(labels)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "keys", "num_unsure"),
+    [
+        ([0, 1, 1], {"kind": "binary"}, 0),
+        ([0, 1, 2], {"kind": "classes", "num_labels": 3}, 0),
+        ([1, 2, 3], {"kind": "classes", "labels": {"1": "label 1", "2": "label 2", "3": "label 3"}}, 1),
+        (["no", "yes"], {"kind": "binary", "labels": ["no", "yes"]}, 0),
+        (["it", "5"], {"kind": "binary", "labels": {"5": "label 5", "it": "label it"}}, 1),
+        ([0.5, 2, 4.5], {"kind": "regression", "range": [0.5, 4.5]}, 1),
+        (range(30), {"kind": "regression", "range": [0, 29]}, 1),
+        ([["a", "b"], [], ["c"]], {"kind": "multilabel", "labels": ["a", "b", "c"]}, 0),
+        ([["a"], ["b"]], {"kind": "binary", "labels": ["a", "b"]}, 0),
+        (["1,2", "10"], {"kind": "multilabel", "labels": {"1": "label 1", "2": "label 2", "10": "label 10"}}, 1),
+        ([True, False], {"kind": "binary", "labels": ["false", "true"]}, 0),
+    ],
+)
+def test_the_kind_follows_from_the_labels(labels: Any, keys: dict[str, Any], num_unsure: int, tmp_path: Path) -> None:
+    content = labelled(*labels)
+    (tmp_path / "train.json").write_text(json.dumps(content))
+    tasks, unsure = propose(tmp_path)
+    kind_keys = ("kind", "labels", "num_labels", "range")
+    assert {key: value for key, value in tasks["task"].items() if key in kind_keys} == keys
+    assert len(unsure) == num_unsure
+
+
+def test_a_column_that_says_the_split_selects_rows(tmp_path: Path) -> None:
+    frame = pd.DataFrame({**labelled("a", "b", "a"), "the part": ["TRAIN", "TRIAL", "TEST"]})
+    frame.to_csv(tmp_path / "all.txt", sep="\t", index=False)
+    tasks, _ = propose(tmp_path)
+    assert tasks["task"]["format"] == "tsv"
+    assert tasks["task"]["train"] == {"files": "all.txt", "where": {"the part": ["TRAIN"]}}
+    assert tasks["task"]["dev"]["where"] == {"the part": ["TRIAL"]}
+    assert tasks["task"]["test"]["where"] == {"the part": ["TEST"]}
+
+
+def test_files_with_other_columns_are_tasks_of_their_own(tmp_path: Path) -> None:
+    for name, column in (("one", "text"), ("two", "question")):
+        (tmp_path / name).mkdir()
+        frame = pd.DataFrame(labelled("a", "b")).rename(columns={"text": column})
+        for split in ("train", "dev"):
+            frame.to_csv(tmp_path / name / f"{split}.csv", index=False)
+    tasks, _ = propose(tmp_path)
+    assert [(own["texts"], own["train"], own["dev"]) for own in tasks.values()] == [
+        (["text"], "one/train.csv", "one/dev.csv"),
+        (["question"], "two/train.csv", "two/dev.csv"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "keys", "unsure"),
+    [
+        (
+            "train.tsv",
+            "a first short text\t0\na second short text\t1\n",
+            {"columns": ["column1", "column2"], "texts": ["column1"], "label": "column2"},
+            ["the first line of train.tsv looks like a row, not like names of columns: name them in columns"],
+        ),
+        (
+            "train.csv",
+            "text,label\na café too far,no\nit is not one,yes\n".encode("latin-1"),
+            {"encoding": "latin-1"},
+            [],
+        ),
+        (
+            "train.tsv",
+            'text\tlabel\n"a short one here"\tno\nit is not one\tyes\n',
+            {},
+            ['the cells in quotation marks may be quoted: quoting = "standard", or "none"'],
+        ),
+        (
+            "train.jsonl",
+            '{"text": "line \u2028 of some text", "label": "a"}\n{"text": "a second short text", "label": "b"}\n',
+            {"labels": ["a", "b"]},
+            [],
+        ),
+        ("train.csv.gz", gzip.compress(b"text,label\nit is one text,no\nit is not one,yes\n"), {"label": "label"}, []),
+        (
+            "subj.objective",
+            "it opens in a town\nthe end is near\n",
+            {"format": "lines", "texts": ["text"]},
+            [
+                "the names of the labels",
+                "lines are texts alone: their labels are in a file for each label, a file with a label a line or a "
+                "pattern, see docs/layouts.md",
+            ],
+        ),
+        (
+            "train.txt",
+            "__label__a it opens in a town\n__label__b the end is near\n",
+            {"format": "fasttext", "texts": ["text"], "label": "label", "labels": ["a", "b"]},
+            [],
+        ),
+        (
+            "export.json",
+            json.dumps([{"text": "a short one here", "cats": {"a": 1.0, "b": 0.0}}]),
+            {"label": "cats"},
+            ["the names of the labels", "the files look like exports of spaCy; their labels: cats"],
+        ),
+        (
+            "export.json",
+            json.dumps(
+                [
+                    {
+                        "id": at,
+                        "data": {"text": "a short one here"},
+                        "annotations": [
+                            {"result": [{"from_name": "tone", "type": "choices", "value": {"choices": [name]}}]}
+                        ],
+                    }
+                    for at, name in enumerate(("a", "b"))
+                ]
+            ),
+            {"label": "tone", "labels": ["a", "b"], "texts": ["text"]},
+            ["the files look like exports of Label Studio; their labels: tone"],
+        ),
+    ],
+)
+def test_what_a_proposal_is_unsure_of_is_a_comment(
+    name: str, content: str | bytes, keys: dict[str, Any], unsure: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    tasks, found = propose(tmp_path)
+    assert {key: tasks["task"].get(key) for key in keys} == keys
+    assert found == unsure
+
+
+def test_names_of_classes_in_parquet_files_are_proposed(tmp_path: Path) -> None:
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])})
+    rows = {"text": ["a text of some words", "one of more words"], "label": [1, 0]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "train.parquet")
+    tasks, unsure = propose(tmp_path)
+    assert (tasks["task"]["labels"], unsure) == (["no", "yes"], [])
+
+
+def test_a_folder_without_rows_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("Data.")
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "broken.parquet").write_bytes(b"\0\1")
+    assert one_line_error(lambda: list(suggest_tasks(tmp_path))) == f"{tmp_path} must hold a file with rows, got none"
+
+
+@pytest.mark.parametrize("is_redirected", [False, True])
+def test_the_command_prints_a_proposal_to_save(
+    is_redirected: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    WRITERS["csv"](tmp_path / "train.csv")
+    if is_redirected:
+        (tmp_path / "tasks.toml").touch()  # as the shell does before the command runs
+    assert main([str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert tomllib.loads(printed.out)["tasks"]["task"]["train"] == "train.csv"
+    assert f"{tmp_path} has no tasks.toml: a proposal for one follows" in printed.err
