@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 AUTO_TOKENIZER, TOKENIZER_FILE = "AutoTokenizer", "tokenizer.json"
 """What a tokenizer is made by: `AutoTokenizer` for the class of a model, or as this file of the encoder says."""
+SAMPLE_TEXTS = 64
+"""Texts by which it is seen whether a tokenizer does more than its backend."""
 ORIGIN_KEYS = ("name_or_path", "is_local", "local_files_only")  # of a saved tokenizer: where it was loaded from
 
 
@@ -76,7 +78,22 @@ def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
 
 
 def word_pieces_of_texts(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> list[list[int]]:
-    """Ids of the word pieces of each of at least one text, without special tokens."""
+    """Ids of the word pieces of each of at least one text, without special tokens.
+
+    The library makes a dictionary of lists for every text, which takes longer than to find the word pieces. So its
+    backend is asked itself, unless the tokenizer's class does more than that with the first texts.
+    """
+    first = called_tokenizer(tokenizer, texts[:SAMPLE_TEXTS])  # which also ends the backend's truncation and padding
+    if len(texts) > SAMPLE_TEXTS and tokenizer.is_fast:
+        found = tokenizer.backend_tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        pieces = [encoding.ids for encoding in found]
+        if pieces[:SAMPLE_TEXTS] == first:
+            return pieces
+    return first + (called_tokenizer(tokenizer, texts[SAMPLE_TEXTS:]) if len(texts) > SAMPLE_TEXTS else [])
+
+
+def called_tokenizer(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> list[list[int]]:
+    """As `word_pieces_of_texts`, by the tokenizer itself."""
     return list(tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"])
 
 
