@@ -89,9 +89,9 @@ def measure(pairs: int, folder: Path, encoder: str, against: Path | None, rounds
     for number in range(rounds):
         names = list(contenders)
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            with loading(name, folder / f"{name}-{number}", folder, encoder, contenders[name]) as taken:
-                found[name].append(taken)
-    digests = {taken["digest"] for name in ("this", "other") for taken in found.get(name, ())}
+            with loading(name, folder / f"{name}-{number}", folder, encoder, contenders[name]) as answer:
+                found[name].append(answer)
+    digests = {answer["digest"] for name in ("this", "other") for answer in found.get(name, ())}
     if len(digests) > 1:
         sys.exit("the checkouts find different tokens")
     file_bytes = sum(path.stat().st_size for path in folder.glob("*.csv"))
