@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ParamSpec
 
 from mtlib.runtime.console import show_lines, visible_lines
-from mtlib.runtime.errors import TrainingDiverged, require, require_name, typed_line
+from mtlib.runtime.errors import TrainingDiverged, first_line, is_of_system, require, require_name, typed_line
 from mtlib.runtime.method_file import TRUST, line_of_method
 from mtlib.runtime.program_names import import_from_project
 
@@ -107,7 +107,7 @@ def number(text: str) -> float:
 
 
 def as_command(body: Callable[Arguments, object]) -> Callable[Arguments, int]:
-    """Makes a function the `main` of a command: it returns the exit code, as `run_command`."""
+    """Makes a function the `main` of a command: which returns the exit code, as `run_command` does."""
 
     @functools.wraps(body)
     def main(*args: Arguments.args, **kwargs: Arguments.kwargs) -> int:
@@ -156,7 +156,8 @@ def show_warning(message: Warning | str, *_where: object, **_further: object) ->
 def print_error(error: BaseException) -> None:
     """Prints an error's message on standard error, in one line, with the line of a user's own file where it arose."""
     place = line_of_method(error)
-    message = str(error) if place is None else f"{place}: {typed_line(error)}"
+    text = first_line(error) if is_of_system(error) else str(error)
+    message = text if place is None else f"{place}: {typed_line(error)}"
     show_lines([f"error: {' '.join(message.split())}"], sys.stderr)
 
 

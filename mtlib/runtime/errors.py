@@ -3,6 +3,7 @@
 import difflib
 import errno
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 ALIASES = {
     "lr": "learning_rate",
@@ -36,8 +37,8 @@ class WrongResult(ValueError):  # noqa: N818 - says what happened, as StopIterat
 
 
 def typed_line(error: BaseException) -> str:
-    """Returns the first line of an error's message, after its type unless it is a ValueError, or an error of the
-    storage, whose messages are for users."""
+    """Returns the first line of an error's message, after its type unless it is a ValueError, or an answer of a bucket
+    or of the operating system, whose messages are for users."""
     is_for_users = type(error) in (ValueError, WrongResult, BucketError) or is_of_system(error)
     return first_line(error) if is_for_users else f"{type(error).__name__}: {first_line(error)}"
 
@@ -92,7 +93,7 @@ def nearest_names(name: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-def is_of_system(error: BaseException) -> bool:
+def is_of_system(error: BaseException) -> TypeGuard[OSError]:
     """Returns whether an error is what an operating system has answered."""
     return isinstance(error, OSError) and error.errno is not None and error.strerror is not None
 
@@ -100,12 +101,14 @@ def is_of_system(error: BaseException) -> bool:
 def first_line(error: BaseException) -> str:
     """Returns the first line of an error's message, or its kind if it has none.
 
-    A line that ends in a colon has its reason in the next one. What an operating system has answered is its words and
-    the file.
+    A line that ends in a colon has its reason in the next one. Of what an operating system has answered it is the words
+    and the files, without the number.
     """
-    if isinstance(error, OSError) and is_of_system(error):
-        return ": ".join(str(part) for part in (error.strerror, error.filename) if part is not None)
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    text = str(error)
+    if is_of_system(error):
+        files = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        text = ": ".join([str(error.strerror), *([" and ".join(files)] if files else [])])
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 

@@ -76,12 +76,14 @@ def make_section(inputs: PageInputs, name: str) -> Section | None:
     """Returns one of `SECTIONS`; None if it is optional and the sweep has nothing for it."""
     title, make = SECTIONS[name]
     blocks = list(without_empty(blocks_of_parts({"This part": partial(make, inputs)})))
-    if not blocks and name in OPTIONAL:
+    if blocks:
+        return Section(name=name, title=title, blocks=blocks)
+    if name in OPTIONAL:
         return None
     sweep = inputs.sweep
     are_lost = sweep.curves.empty and any(record.best for record in sweep.records)
     why_empty = f"There is nothing to show: the curves of {sweep.path} are missing." if are_lost else NOTHING_YET
-    return Section(name=name, title=title, blocks=blocks or [Text(paragraphs=[why_empty])])
+    return Section(name=name, title=title, blocks=[Text(paragraphs=[why_empty])])
 
 
 def without_empty(blocks: Iterable[Block]) -> Iterator[Block]:

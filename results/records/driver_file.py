@@ -156,23 +156,22 @@ class Ownership:
         while not self._has_ended.wait(BEAT_SECONDS) and self.why_lost is None:
             self.write()
 
-    def write(self, *, has_stopped: bool = False, has_failed: bool = False) -> None:
+    def write(self, *, has_stopped: bool = False) -> None:
         """Writes the file now, unless the sweep is lost.
 
-        Storage that cannot be written passes for a stopped sweep after `STALE_SECONDS`. Once the sweep has failed, a
-        folder that is gone is lost at the first look.
+        Storage that cannot be written passes for a stopped sweep after `STALE_SECONDS`.
         """
-        self.why_lost = self.why_lost or self._find_loss(GONE_BEATS if has_failed else 1)
+        self.why_lost = self.why_lost or self._find_loss()
         if self.why_lost is None:
             self._write({} if has_stopped else self.find_progress(), has_stopped=has_stopped)
 
-    def _find_loss(self, beats: int) -> str | None:
+    def _find_loss(self) -> str | None:
         other = read_driver(self._folder)
         if other is not None and other.id != self.id:
             return f"process {other.pid} on {other.host} has taken the sweep over and runs it now"
         with suppress(OSError):  # the storage is away
             is_gone = other is None and not is_file(open_folder(self._folder), SWEEP_FILE)
-            self._num_gone = self._num_gone + beats if is_gone else 0
+            self._num_gone = self._num_gone + 1 if is_gone else 0
             if self._num_gone >= GONE_BEATS:
                 gone = f"the folder {self._folder} was renamed or removed while the sweep ran"
                 return f"{gone}; continue with --resume and its new place"

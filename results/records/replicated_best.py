@@ -13,6 +13,14 @@ from typing import Any
 from results.records.race import RACE_KEY, RaceRecord, race_of
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
+Replicates = Mapping[int, TrialRecord]
+"""The trials of one configuration by replicate, at least one."""
+
+
+def is_complete(own: Replicates) -> bool:
+    """Returns whether the first trial of a configuration has reached its last epoch."""
+    return 0 in own and own[0].status in COMPLETED
+
 
 def replicated_best(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> set[int] | None:
     """Numbers of the configurations that alone have further replicates, or are raced; None if none are, or all.
@@ -56,7 +64,7 @@ def choose_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], r
     scores = {
         number: mean_score([own[again] for again in range(chosen_by) if again in own], metric)
         for number, own in trials.items()
-        if 0 in own and own[0].status in COMPLETED
+        if is_complete(own)
     }
     best = sorted(scores, key=lambda number: (-scores[number], number))
     if num_best is None:
@@ -82,9 +90,7 @@ def common_replicates(options: Mapping[str, Any]) -> int:
     return 1 if options.get("until_decided") is not None else int(options.get("replicates", 1))
 
 
-def have_common_trainings(
-    trials: Mapping[int, Mapping[int, TrialRecord]], num_configurations: int, chosen_by: int
-) -> bool:
+def have_common_trainings(trials: Mapping[int, Replicates], num_configurations: int, chosen_by: int) -> bool:
     """Returns whether the trainings that every configuration gets have ended.
 
     Args:
@@ -96,8 +102,7 @@ def have_common_trainings(
     if len(trials) < num_configurations:
         return False
     for own in trials.values():
-        is_repeated = 0 in own and own[0].status in COMPLETED
-        wanted = range(chosen_by) if is_repeated else {0, *(again for again in own if again < chosen_by)}
+        wanted = range(chosen_by) if is_complete(own) else {0, *(again for again in own if again < chosen_by)}
         if any(again not in own or own[again].status in UNFINISHED for again in wanted):
             return False
     return True

@@ -19,6 +19,7 @@ from mtlib.runtime.command_line import (
     print_method_error,
 )
 from mtlib.runtime.console import output_width, show_lines, wrapped
+from mtlib.runtime.errors import first_line
 from mtlib.runtime.program_names import import_from_project
 from sweeps.cli.arguments import SWEEP_FAILED
 from sweeps.cluster.background_run import is_inside_ray
@@ -86,7 +87,7 @@ def exit_code_of(run: Callable[[], int]) -> int:
     except OSError as error:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "the disk is full" if is_full else "a file or the network cannot be used"
-        show_lines([f"error: {what}: {error}; continue with --resume once it can"], sys.stderr)
+        show_lines([f"error: {what}: {first_line(error)}; continue with --resume once it can"], sys.stderr)
         return SWEEP_FAILED
     except KeyboardInterrupt:
         show_lines(["interrupted"], sys.stderr)

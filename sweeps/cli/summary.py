@@ -60,21 +60,21 @@ def show_answer(folder: str) -> bool:
 def finish_sweep(
     options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True, is_verbose: bool = True
 ) -> Ending:
-    """Returns how a sweep ended, which is printed below its ranking if it is verbose.
+    """Returns how a sweep ended; prints it below the ranking if `is_verbose`.
 
     Each part is printed even if others fail. After an interruption or an error no ensembles are chosen, which may take
     long; the command for it is printed instead. Nothing is read of a sweep that is lost.
     """
     code = exit_code(outcome) if is_ranked or outcome.is_interrupted else SWEEP_FAILED
     cannot_read = is_away(options.folder)
-    is_said = cannot_read and outcome.error is not None  # a bucket fails for one reason at a time
-    closing_errors = () if is_said else outcome.closing_errors
+    error_says_it = cannot_read and outcome.error is not None  # a bucket fails for one reason at a time
+    closing_errors = () if error_says_it else outcome.closing_errors
     messages = (*closing_errors, *describe_outcome(outcome, options))
     ending = Ending(folder=options.folder, outcome=outcome, exit_code=code, messages=messages)
     if not is_verbose:
         return ending
     is_short = outcome.is_interrupted or outcome.error is not None
-    has_no_parts = outcome.is_lost or (cannot_read and bool(outcome.error or outcome.closing_errors))  # as was said
+    nothing_is_read = outcome.is_lost or (cannot_read and bool(outcome.error or outcome.closing_errors))
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
         ("Choosing ensembles", lambda: () if is_short else chain(choose_ensembles(options.folder), [""])),
         ("The page", lambda: () if is_short else write_report(options.folder)),
@@ -82,7 +82,7 @@ def finish_sweep(
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
     try:
-        for title, make_lines in () if has_no_parts else parts:
+        for title, make_lines in () if nothing_is_read else parts:
             show_lines(lines_or_failure(title, make_lines))
         show_lines(ending.messages, sys.stderr)
     except BrokenPipeError:  # the sweep is over and recorded

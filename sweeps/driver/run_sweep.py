@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,7 +64,9 @@ SAVE_SECONDS = 60.0
 LOST_SECONDS = 20.0
 """That time where Ray itself is lost: its client ends the driver, in silence, 60 s after the loss."""
 CLOSING_SECONDS = 15.0
-"""The time for lanes to close and for Tune to end, in which nothing is printed; they need a few seconds."""
+"""The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
+GONE_SECONDS = 1.0
+"""Between the last two looks for the folder of a sweep that has failed."""
 MESSAGES_SECONDS = 2.0
 """The time for the thread of messages to end, which needs none."""
 JOURNAL_SECONDS = 60.0
@@ -112,10 +114,14 @@ class SweepRun:
         """Optuna's, on the driver's disk."""
         return journal_path(self.table.plan.options.folder, self.scratch)
 
-    def note(self, *lines: str) -> None:
-        """Prints lines."""
+    def note(self, line: str) -> None:
+        """Prints a line."""
+        self.on_event(note(line))
+
+    def note_all(self, lines: Iterable[str]) -> None:
+        """Prints lines, each once it is there."""
         for line in lines:
-            self.on_event(note(line))
+            self.note(line)
 
 
 @dataclass(kw_only=True)
@@ -186,13 +192,17 @@ def run_plan(
         finally:
             disconnect()  # a Ray that ends after the training has no effect on the ranking
             close_table(table)
-            ownership.write(has_failed=error is not None)  # nothing runs any more
+            ownership.write()  # nothing runs any more
+            if error is not None:  # perhaps because the folder is gone, which takes two looks to be sure of
+                time.sleep(GONE_SECONDS)
+                ownership.write()
             closing_errors = []
             if ownership.why_lost is None:  # otherwise another driver writes them
                 with contextlib.suppress(OSError):  # it is a copy that nothing reads back
                     save_journal(plan.options.folder, run.journal)
                 closing_errors = close_records(plan, table.records)
-    error = ownership.why_lost or error
+    if ownership.why_lost is not None:
+        error = ownership.why_lost if error in (None, ownership.why_lost) else f"{ownership.why_lost} ({error})"
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
     limit = reached_limit(table, run.began) if table.num_left and not is_interrupted and error is None else None
@@ -273,7 +283,7 @@ def run_on_ray(run: SweepRun) -> str | None:
         try:
             error = handle_until_end(sweep)
             if error is None and sweep.race is not None:
-                sweep.run.note(*sweep.race.finish())
+                sweep.run.note_all(sweep.race.finish())
             if error is None and not run.table.num_left:
                 with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
                     save_tables(plan, run.table.records)
@@ -321,7 +331,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     lanes = Lanes(
         table=table, tell=tell, channel=channel, inputs=inputs, driver_id=run.ownership.id, scratch=run.scratch
     )
-    run.note(*scale(lanes, table.num_left))
+    run.note_all(scale(lanes, table.num_left))
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
@@ -369,17 +379,17 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
         sweep.services.check()
         if not sweep.run.interrupts.count:  # a signal may have gone to Ray's processes too
             if sweep.services.are_well:
-                sweep.run.note(*remove_ended(sweep.lanes))
+                sweep.run.note_all(remove_ended(sweep.lanes))
                 error = why_none_opens(sweep.lanes)
             error = error or sweep.services.why_lost
         error = sweep.run.ownership.why_lost or error or sweep.failure
         if error is None:
             keep_house(sweep)
             if sweep.services.are_well:
-                sweep.run.note(*sweep.silent_workers.watch())
+                sweep.run.note_all(sweep.silent_workers.watch())
         if error is None and not is_winding_down and sweep.services.are_well:
             if sweep.race is not None:
-                sweep.run.note(*sweep.race.update(sweep.run.table.records.values()))
+                sweep.run.note_all(sweep.race.update(sweep.run.table.records.values()))
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
         if sweep.run.interrupts.is_stop_requested or error:
@@ -411,7 +421,7 @@ def wind_down_at_limit(sweep: RunningSweep) -> bool:
 
 def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
-    sweep.run.note(*scale(sweep.lanes, sweep.run.table.num_left))
+    sweep.run.note_all(scale(sweep.lanes, sweep.run.table.num_left))
     sweep.searcher.max_live = sweep.lanes.num_live
     minutes = sweep.run.table.plan.options.node_wait_minutes
     if sweep.lanes.seconds_without_node > 60 * minutes:

@@ -20,15 +20,13 @@ from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
 from mtlib.config.trial import TrialConfig
-from results.records.replicated_best import by_configuration, mean_score
+from results.records.replicated_best import Replicates, by_configuration, is_complete, mean_score
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.driver.trials.messages import Message
 from sweeps.driver.trials.stage_order import NOTHING_SHARED, StageKeys, choose_startable, done_ends, find_stage_keys
 from sweeps.driver.trials.table import TrialRow, TrialTable
 from sweeps.driver.trials.trial import (
-    Replicates,
     completed_trials,
-    is_complete,
     left_to_run,
     make_trial,
     replicates_left,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any
 
 from sweeps.driver.trials.messages import UNEXPLAINED, Message, MessageKind, TrialStatus
 from sweeps.driver.trials.table import Event, LaneRow, ScoredEpoch, TrialRow, TrialTable
@@ -195,6 +195,7 @@ def record_epoch(table: TrialTable, row: TrialRow, report: Mapping[str, Any]) ->
             checkpoint=f"trials/{record.trial_id}/checkpoint",
         )
     if report["scored_epoch"] > len(row.reports):
+        assert report["scored_epoch"] == len(row.reports) + 1, "scored epochs are reported one after another"
         best = max(report["score"], row.reports[-1].best if row.reports else float("-inf"))
         row.reports.append(ScoredEpoch(epoch=epoch, best=best, is_last=report["is_last"]))
 
@@ -283,7 +284,7 @@ def on_suggested(table: TrialTable, message: Message) -> Iterator[Event]:
 
 
 def on_wants_report(table: TrialTable, message: Message) -> Iterator[Event]:
-    """A trial's process in Tune, which holds nothing, asks for a report; one that was started again, for the first."""
+    """A trial's process in Tune asks for a report; one that asks for the first again was restarted."""
     row, num_seen = table.rows[str(message.trial_id)], message.facts["num_seen"]
     if num_seen == 0 and row.has_process:
         yield note(f"{row.trial_id} goes on: only its process in Ray Tune died, and was started again")
@@ -334,6 +335,27 @@ def end_queued(table: TrialTable) -> Iterator[Event]:
 
 
 CHANGES: Mapping[MessageKind, Callable[[TrialTable, Message], Iterator[Event] | None]] = {
-    kind: globals()[f"on_{kind}"] for kind in get_args(MessageKind)
+    "workers_started": on_workers_started,
+    "wants_trial": on_wants_trial,
+    "lane_failed": on_lane_failed,
+    "workers_died": on_workers_died,
+    "lane_ended": on_lane_ended,
+    "drained": on_drained,
+    "starting_point": on_starting_point,
+    "past_epochs": on_past_epochs,
+    "epoch": on_epoch,
+    "progress": on_progress,
+    "stage_finished": on_stage_finished,
+    "waits": on_waits,
+    "worker_error": on_worker_error,
+    "left": on_left,
+    "suggested": on_suggested,
+    "wants_report": on_wants_report,
+    "verdict": on_verdict,
+    "tune_failed": on_tune_failed,
+    "kill": on_kill,
+    "nodes": on_nodes,
+    "stop": on_stop,
+    "wind_down": on_wind_down,
 }
-"""What each kind of message does, and what happens by it, if anything: the function of its name."""
+"""What each kind of message does, and what happens by it, if anything."""

@@ -1,8 +1,8 @@
 """The table of a sweep's trials while it runs: the one place that knows which there are, where they are, and how far.
 
-It is changed by messages (`sweeps.driver.trials.changes`) and by the decisions of a race. What lanes and Tune are
-answered, which trial is tried next, what a scheduler and Optuna hear, the display, the metrics and the limits are
-functions of it.
+It is changed by messages (`sweeps.driver.trials.changes`), by the searcher, which adds what it draws, and by the
+decisions of a race. What lanes and Tune are answered, which trial is tried next, what a scheduler and Optuna hear, the
+display, the metrics and the limits are functions of it.
 Ray Tune, Optuna and trackers have threads of their own: `lock` is held by whoever reads more than one thing or writes.
 """
 
@@ -79,7 +79,7 @@ class TrialRow:
     """Of a resumed sweep: the scored epochs that the scheduler had decided on before, and the best score at each."""
 
     has_process: bool = False
-    """Whether it has, or had, a process in Tune."""
+    """Whether a process in Tune has asked for its first report."""
     reports: list[ScoredEpoch] = field(default_factory=list)
     """Scored epochs for Tune, from the first one on, those from before that its lane has read again among them."""
     verdicts: dict[int, bool] = field(default_factory=dict)

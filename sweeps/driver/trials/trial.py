@@ -5,13 +5,10 @@ from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from results.records.race import RaceRecord
-from results.records.replicated_best import by_configuration, choose_replicated
+from results.records.replicated_best import Replicates, by_configuration, choose_replicated, is_complete
 from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.options import SweepOptions, SweepPlan
-
-Replicates = Mapping[int, TrialRecord]
-"""The trials of one configuration by replicate, at least one."""
 
 
 def trial_id_of(number: int, replicate: int) -> str:
@@ -42,11 +39,6 @@ def trial_of(space: SearchSpace, own: Replicates, replicate: int) -> TrialRecord
     or a new one."""
     known = next(iter(own.values()))
     return own.get(replicate) or make_trial(space, known.number, replicate, known.params)
-
-
-def is_complete(own: Replicates) -> bool:
-    """Returns whether the first trial of a configuration has reached its last epoch."""
-    return 0 in own and own[0].status in COMPLETED
 
 
 def completed_trials(own: Replicates, replicates: int) -> list[TrialRecord]:

@@ -1,8 +1,11 @@
 """Error messages: the rule, then the value; unknown names with the nearest known ones."""
 
+import errno
+import os
+
 import pytest
 
-from mtlib.runtime.errors import first_line, nearest_first, require, require_name, require_once, typed_line
+from mtlib.runtime.errors import BucketError, first_line, nearest_first, require, require_name, require_once, typed_line
 from tests.one_line_error import one_line_error
 
 
@@ -49,3 +52,13 @@ def test_one_line_shows_the_first_line_of_an_error_or_its_type() -> None:
     assert first_line(ValueError("ends in a colon:")) == "ends in a colon:"
     assert typed_line(ValueError("x must be 1, got 2\nmore")) == "x must be 1, got 2"
     assert typed_line(UnicodeError("bad")) == "UnicodeError: bad"
+
+
+def test_what_an_operating_system_answers_is_its_words_and_files() -> None:
+    missing, moved = os.strerror(errno.ENOENT), os.strerror(errno.ENOTEMPTY)
+    for show in (first_line, typed_line):
+        assert show(FileNotFoundError(errno.ENOENT, missing, "/a/b")) == f"{missing}: /a/b"
+        assert show(OSError(errno.ENOTEMPTY, moved, "/a", None, "/b")) == f"{moved}: /a and /b"
+        assert show(OSError(errno.EIO, "the disk\nis broken")) == "the disk"
+        assert show(BucketError("reading x in bucket b: 503 SlowDown")) == "reading x in bucket b: 503 SlowDown"
+    assert typed_line(OSError("without a number")) == "OSError: without a number"

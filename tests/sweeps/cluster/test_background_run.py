@@ -1,7 +1,10 @@
 """Calls in threads of their own."""
 
+import errno
 import threading
 from unittest.mock import Mock
+
+import pytest
 
 from sweeps.cluster.background_run import BackgroundRun, is_inside_ray
 
@@ -18,7 +21,14 @@ def test_run_lasts_as_long_as_its_call() -> None:
     assert run.error is None
 
 
-def test_failed_run_is_one_line() -> None:
-    run = BackgroundRun(Mock(side_effect=RuntimeError("no node is left\nTraceback ...")), "lane0")
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (RuntimeError("no node is left\nTraceback ..."), "RuntimeError: no node is left"),
+        (OSError(errno.EROFS, "Read-only file system", "/a"), "Read-only file system: /a"),
+    ],
+)
+def test_failed_run_is_one_line(error: Exception, line: str) -> None:
+    run = BackgroundRun(Mock(side_effect=error), "lane0")
     run.wait(10)
-    assert run.error == "RuntimeError: no node is left"
+    assert run.error == line

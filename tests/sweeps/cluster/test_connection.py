@@ -117,6 +117,21 @@ def test_token_that_others_could_read_is_hidden_and_stays(
     assert [str(token_path()) in note for note in notes] == [True] * is_told
 
 
+def test_slow_start_is_noted_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes, is_noted = list[str](), threading.Event()
+
+    def note(line: str) -> None:
+        notes.append(line)
+        if len(notes) == 2:
+            is_noted.set()
+
+    monkeypatch.setattr(connection, "SLOW_START_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "init_silently", lambda *_address, **_settings: str(is_noted.wait(10)))
+    assert start_local_once(MIN_STORE_BYTES, note) == "True"
+    awaited = "its control service, node and dashboard have 30 s each to answer"
+    assert notes[:2] == [f"Ray still starts: {awaited}; the machine may be busy"] * 2
+
+
 def test_missing_cluster_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     error = ConnectionError("Could not find any running Ray instance.\nPlease specify one")
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):

@@ -22,7 +22,7 @@ NOTICED_SOONER = {
     "RAY_memory_monitor_refresh_ms": "0",
 }
 """Ray's head declares a silent node dead after 2 s instead of 15."""
-LONGEST = 420
+LONGEST = 600
 IN_OWN_MOUNTS = ("unshare", "--mount")
 """Runs a command with file systems of its own, which needs the rights of root."""
 

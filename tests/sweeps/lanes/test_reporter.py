@@ -114,7 +114,7 @@ def test_epoch_is_written_before_it_is_reported_and_the_verdict_is_followed(
 def test_report_holds_main_dev_scores_and_the_trials_own_seconds(
     local: LocalTable, tmp_path: Path, metric: str
 ) -> None:
-    reporter, report = make_reporter(local, tmp_path, metric), build_report(2)
+    reporter, report = make_reporter(local, tmp_path, metric), replace(build_report(2), scored_epoch=1)
     reporter.shared_seconds = 0.5
     decide(local, {2: False})
     reporter.on_epoch(report)
