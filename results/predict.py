@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, get_args
 
+from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import MissingColumnError
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, as_command, counted, new_parser, parse_words
@@ -21,7 +22,7 @@ from mtlib.runtime.console import SPREADSHEET_SAFE, show_note, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import expanded_path, is_uri, open_folder, split_location, write_bytes
-from mtlib.tasks import TASKS, Task
+from mtlib.tasks import TASKS, FileFormat, Task
 from results.inference.bundle.manifest import BUNDLE_FILE, find_bundle, load_bundled, make_bundle_again, read_bundle
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
@@ -100,9 +101,9 @@ examples:
 tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in TASKS.values())}; others
 as in their tasks.toml
 
-input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, no quoting), .jsonl (an object
-per line), .txt (a text per line); UTF-8; or .parquet. It is read as it is predicted, so it may be larger than memory. A
-row with a blank text keeps its line, with an empty prediction.
+input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, quoted or not as the task's own
+files, else as it shows), .jsonl (an object per line), .json, .txt (a text per line); UTF-8; or .parquet. It is read as it
+is predicted, so it may be larger than memory. A row with a blank text keeps its line, with an empty prediction.
 
 output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
 under another name until it is whole. What is there already is replaced with --overwrite only, an input never. With
@@ -208,6 +209,8 @@ def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iter
     id_column = (task.files and task.files.id_column) or ID_COLUMN
     with open_input(file.place) as stream:
         quoting = task.files.format.quoting if task.files else ""
+        if file.form == "tsv" and not quoting and file.place != STANDARD_INPUT:
+            quoting = find_quoting(input_file(file.place), FileFormat()).name
         texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column, quoting)
         try:
             first = list(itertools.islice(texts, 1))
