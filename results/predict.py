@@ -101,9 +101,9 @@ examples:
 tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in TASKS.values())}; others
 as in their tasks.toml
 
-input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, quoted or not as the task's own
-files, else as it shows), .jsonl (an object per line), .json, .txt (a text per line); UTF-8; or .parquet. It is read as it
-is predicted, so it may be larger than memory. A row with a blank text keeps its line, with an empty prediction.
+input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, quoted or not as the task's
+own files, else as it shows), .jsonl (an object per line), .json, .txt (a text per line); UTF-8; or .parquet. It is read
+as it is predicted, so it may be larger than memory. A row with a blank text keeps its line, with an empty prediction.
 
 output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
 under another name until it is whole. What is there already is replaced with --overwrite only, an input never. With
