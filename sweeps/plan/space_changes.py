@@ -171,4 +171,5 @@ def comparable(task: Task) -> dict[str, Any]:
         for split in SPLITS:
             del tree["files"][split]
         tree["files"]["dev_share"] = task.files.dev_share
+        tree["files"]["format"]["quoting"] = task.files.format.quoting or "none"  # as files without marks are read
     return tree
