@@ -83,6 +83,8 @@ class LabelReader:
         self.missing: RowLabel = np.full(task.num_classes, np.nan, np.float32) if self.has_several else math.nan
         self.unnamed = Counter[str]()
         """Rows by value that the mapping, or `leave_out`, leaves out."""
+        self.known = dict[str, float]()
+        """The labels of single cells that were read before: most rows have one of them."""
 
     def find_indicator_lists(self, cells: Iterable[str]) -> None:
         """Notes, by the cells of all rows, whether lists of several labels have a 0 or a 1 for every label."""
@@ -102,6 +104,8 @@ class LabelReader:
         Raises:
             ValueError: the task lacks the label, an indicator is neither 0 nor 1, or a list is no JSON.
         """
+        if len(cells) == 1 and (known := self.known.get(cells[0])) is not None:
+            return known
         if not any(cells):
             return self.missing
         if self.layout.indicator_columns:
@@ -122,6 +126,7 @@ class LabelReader:
         if wrong is not None:
             raise ValueError(describe_unknown(where, given[wrong], named[wrong], self.task, self.layout))
         if not self.has_several:
+            self.known[cells[0]] = numbers[0]
             return numbers[0]
         rule = f"{where}: a list of labels must name each label once, or in all rows have a 0 or a 1 for each label"
         require(len(set(numbers)) == len(numbers), rule, cells[0][:MAX_QUOTED_VALUE])

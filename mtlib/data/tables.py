@@ -78,7 +78,8 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
             require(cells[0] not in place_of, rule, f"{cells[0][:MAX_QUOTED_VALUE]} of {place_of.get(cells[0])} again")
             place_of[cells[0]] = where
         kept.append(cells[:first_teacher])
-        logits.append(read_teacher(where, layout.teacher_columns, cells[first_teacher:first_label]))
+        if layout.teacher_columns:
+            logits.append(read_teacher(where, layout.teacher_columns, cells[first_teacher:first_label]))
         places.append(where)
         labels.append(label)
     left_out = describe_unnamed(short_name(path), layout.label_column, reader.unnamed, layout.leave_out)
