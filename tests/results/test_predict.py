@@ -31,7 +31,7 @@ from tests.results.inference.bundle.bundled_sweep import make_bundle
 from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits, select_pairs
 from tests.scripts import ROOT, run_process, run_script
 
-TEXTS = ["a film", "the \"good\" dog sleeps", "red", "very dull cat runs"]
+TEXTS = ["a film", 'the "good" dog sleeps', "red", "very dull cat runs"]
 Capture = pytest.CaptureFixture[str]
 
 

@@ -35,6 +35,9 @@ def propose(folder: Path) -> tuple[dict[str, Any], list[str]]:
     return tomllib.loads("\n".join(lines))["tasks"], unsure
 
 
+PLAIN = b"text,label\nit is one text,no\nit is not one,yes\n"
+
+
 @pytest.mark.parametrize("form", WRITERS)
 def test_a_proposal_defines_tasks_that_are_read(form: str, tmp_path: Path) -> None:
     for split in ("train", "validation"):
@@ -147,7 +150,7 @@ def test_files_with_other_columns_are_tasks_of_their_own(tmp_path: Path) -> None
             {"labels": ["a", "b"]},
             [],
         ),
-        ("train.csv.gz", gzip.compress(b"text,label\nit is one text,no\nit is not one,yes\n"), {"label": "label"}, []),
+        ("train.csv.gz", gzip.compress(PLAIN, mtime=0), {"label": "label"}, []),
         (
             "subj.objective",
             "it opens in a town\nthe end is near\n",
