@@ -15,7 +15,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import open_folder
+from mtlib.runtime.storage import local_path, open_folder
 from mtlib.tasks import in_order
 from results.answers.next_commands import resume_command
 from results.records.driver_file import Ownership
@@ -198,6 +198,8 @@ def run_plan(
                 ownership.write()
             closing_errors = []
             if ownership.why_lost is None:  # otherwise another driver writes them
+                if local_path(plan.options.folder) is None:
+                    run.note("Writing the tables of the sweep to its bucket ...")
                 with contextlib.suppress(OSError):  # it is a copy that nothing reads back
                     save_journal(plan.options.folder, run.journal)
                 closing_errors = close_records(plan, table.records)
@@ -382,7 +384,7 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
                 sweep.run.note_all(remove_ended(sweep.lanes))
                 error = why_none_opens(sweep.lanes)
             error = error or sweep.services.why_lost
-        error = sweep.run.ownership.why_lost or error or sweep.failure
+        error = error or sweep.failure or sweep.run.ownership.why_lost
         if error is None:
             keep_house(sweep)
             if sweep.services.are_well:
