@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, get_args
 
+from mtlib.config.data import format_of
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import MissingColumnError
 from mtlib.model.hub import read_encoder_name
@@ -209,7 +210,7 @@ def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iter
     id_column = (task.files and task.files.id_column) or ID_COLUMN
     with open_input(file.place) as stream:
         quoting = task.files.format.quoting if task.files else ""
-        if file.form == "tsv" and not quoting and file.place != STANDARD_INPUT:
+        if file.form == "tsv" and not has_tsv_files(task) and file.place != STANDARD_INPUT:
             quoting = find_quoting(input_file(file.place), FileFormat()).name
         texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column, quoting)
         try:
@@ -217,6 +218,12 @@ def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iter
         except MissingColumnError as error:
             raise ValueError(f"{error} (--columns names those of the texts, if they are others)") from error
         yield stream, itertools.chain(first, texts)
+
+
+def has_tsv_files(task: Task) -> bool:
+    """Returns whether the task's own files are TSV, whose reading holds for new text too."""
+    files = task.files
+    return files is not None and "tsv" in [files.format.name or format_of(path) for path in files.paths("train")]
 
 
 def write_predictions(

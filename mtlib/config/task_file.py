@@ -11,7 +11,6 @@
 `docs/tasks.md` describes every key.
 """
 
-import codecs
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,6 +64,11 @@ class SplitEntry:
         require(self.first >= 0, "first must be at least 0", self.first)
         is_by_label = isinstance(self.files, Mapping)
         require(not (is_by_label and self.labels), "labels must be left out where files are given by label", "both")
+        has_labels = is_by_label or bool(self.labels)
+        is_hub = any(path.startswith(HUB_PREFIX) for path in self.paths)
+        require(
+            not (has_labels and is_hub), "labels beside the texts must be those of files, not of a data set", "hf://"
+        )
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -322,7 +326,7 @@ def check_format(entry: TaskEntry) -> None:
     """Checks how files are read."""
     if entry.encoding:
         try:
-            codecs.lookup(entry.encoding)
+            "".encode(entry.encoding)
         except LookupError:
             raise ValueError(f"encoding must be one that Python knows, such as latin-1, got {entry.encoding}") from None
     rule = "separator must be one character, other than a line feed or a quotation mark"

@@ -12,7 +12,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.files.hub_datasets import split_hub_path
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import ClassNames
-from mtlib.data.row_labels import Layout, split_labels
+from mtlib.data.row_labels import Layout, parse_list, split_labels
 from mtlib.data.row_sources import (
     HELD,
     HoldOut,
@@ -70,7 +70,7 @@ def with_quoting(task: Task, folder: Path) -> Task:
                 own = find_quoting(path, files.format)
                 found.setdefault(own.name if own.is_certain else "", path.name)
     found.pop("", None)
-    rule = f"tasks.{task.name}.quoting must be given, as files differ"
+    rule = f"the TSV files of tasks.{task.name} must be alike in their quoting: write one of them again"
     require(len(found) < 2, rule, " and ".join(f"{name} in {path}" for name, path in found.items()))
     quoting = dataclasses.replace(files.format, quoting=next(iter(found), ""))
     return dataclasses.replace(task, files=dataclasses.replace(files, format=quoting))
@@ -103,7 +103,8 @@ def labels_in_train(task: Task, folder: Path) -> str:
     source, found = own_source(task, task.files, "train"), set[str]()
     has_several = task.kind_entry.has_several_labels
     for where, (*_, cell) in read_cells(source, source.layout.columns, folder):
-        found.update(filter(None, split_labels(where, cell) if has_several else [cell]))
+        found.update(filter(None, split_labels(where, cell) if has_several else parse_list(cell) or [cell]))
+    found -= set(task.files.left_out)
     labels = sorted(found, key=lambda text: (isinstance(as_number(text), str), as_number(text)))
     if labels and not has_several and [*map(as_number, labels)] == list(range(len(labels))):
         return f"num_labels = {len(labels)}"

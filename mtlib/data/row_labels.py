@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtlib.config.data import as_number
+from mtlib.config.data import TRUTH_VALUES, as_number
 from mtlib.config.task_file import TASK_FILE
 from mtlib.data.files.readers import MAX_QUOTED_VALUE, ClassNames
 from mtlib.runtime.errors import nearest_first, require
@@ -89,9 +89,9 @@ class LabelReader:
     def find_indicator_lists(self, cells: Iterable[str]) -> None:
         """Notes, by the cells of all rows, whether lists of several labels have a 0 or a 1 for every label."""
         lists = [parse_list(cell) for cell in cells if cell]
-        number = self.task.num_classes
+        number, indicators = self.task.num_classes, {0, 1, *TRUTH_VALUES}
         self.has_indicator_lists = bool(lists) and all(
-            own is not None and len(own) == number and set(map(as_number, own)) <= {0, 1} for own in lists
+            own is not None and len(own) == number and indicators.issuperset(map(as_number, own)) for own in lists
         )
 
     def read(self, where: str, cells: Sequence[str]) -> RowLabel | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mtlib.config.data import HUB_PREFIX, as_number, format_of, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
+from mtlib.data.files.exports import REJECTED
 from mtlib.data.files.hub_datasets import hub_class_names, read_hub_data, split_hub_path
 from mtlib.data.files.quoting import describe_quoting
 from mtlib.data.files.read_file import carried_by, is_file_of_splits, read_one_file
@@ -34,8 +35,10 @@ from mtlib.tasks import FileFormat, RowSelection, Task
 
 HELD = "held"
 """The split that consists of the held-out rows."""
-LABEL_LINES = FileFormat(name="lines")
-"""How a file of labels is read."""
+MOST_SPLITS = 20
+"""Values of a column that says which split a row is for, at most."""
+MOST_REASONS = 10
+"""Reasons why rows are left out that have a line each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +131,8 @@ def check_class_names(sources: Iterable[RowSource], folder: Path) -> None:
         if is_hub(source):
             carried = hub_class_names(hub_path(source, folder), source.own_split, column)
         else:
-            carried = {path.name: carried_by(path, source.format, column) for path in files_of(source, folder)}
+            files = files_of(source, folder)
+            carried = {os.path.relpath(path, folder): carried_by(path, source.format, column) for path in files}
         for name, names in carried.items():
             first, others = firsts.setdefault(source.task.name, (name, names))
             rule = f"labels of tasks.{source.task.name} must be given, as files name their numbers differently"
@@ -148,16 +152,23 @@ def check_apart_from_train(source: RowSource, folder: Path) -> None:
         is_read = own.paths and not is_drawn and not is_hub(own) and is_there(own, folder)
         for path in files_of(own, folder) if is_read else ():
             rule = f"{key_of(own)} must name other files than train{', or be a share of it' if split == 'dev' else ''}"
-            if file_id(path) not in trained or own.selection.where != source.selection.where:
+            if file_id(path) not in trained or are_apart(own.selection, source.selection):
                 continue  # another file, or other rows of the same
             twin = f"{trained[file_id(path)]} of {', '.join(source.paths)}"
             require(is_file_of_splits(path, source.format, ("train", split)), rule, f"{path}, which is {twin}")
 
 
+def are_apart(first: RowSelection, second: RowSelection) -> bool:
+    """Returns whether no row has what both selections want: they want different values of one column."""
+    wanted = {column: set(map(as_number, values)) for column, *values in first.where}
+    return any(wanted.get(column, {*values}).isdisjoint(map(as_number, values)) for column, *values in second.where)
+
+
 def check_splits_differ(task: Task) -> None:
-    """Raises ValueError if train and dev of a task are one split of one Hugging Face data set."""
-    if task.files is not None and not task.files.dev_share:
-        train, dev = (split_hub_path(task.files.paths(split)[0], split) for split in ("train", "dev"))
+    """Raises ValueError if train and dev of a task are the same rows of one Hugging Face data set."""
+    files = task.files
+    if files is not None and not files.dev_share and not are_apart(files.train_rows, files.dev_rows):
+        train, dev = (split_hub_path(files.paths(split)[0], split) for split in ("train", "dev"))
         rule = f"tasks.{task.name}.dev must name another split than train, or be a share of it"
         require(train != dev, rule, f"{dev[1]} of {dev[0]} for both")
 
@@ -306,15 +317,26 @@ def read_all_rows(source: RowSource, folder: Path) -> Table:
     except ValueError as error:
         raise ValueError("; ".join([str(error), *describe_left_out(path, left_out)])) from error
     check_split_columns(source, split_values)
+    check_answers(source, table, left_out)
     lines = (*table.left_out, *describe_left_out(path, left_out))
     exports = (f"{short_name(path)}: an export of {tool}, read as it means its rows" for tool in sorted(tools))
     ids = [source.prefix + name for name in table.ids] if source.prefix else table.ids
     return dataclasses.replace(table, ids=ids, left_out=lines, notes=(*exports, *describe_quotings(source, folder)))
 
 
+def check_answers(source: RowSource, table: Table, left_out: Counter[str]) -> None:
+    """Raises ValueError if all rows that annotators accepted have one label: accept and reject are the labels."""
+    are_rejected = any(why.startswith(REJECTED) for why in left_out)
+    if are_rejected and np.count_nonzero(source.task.class_sizes(table.labels)) == 1:
+        label, path = source.layout.label_column, short_name(table.path)
+        name = source.task.names_of(table.labels[0])
+        rule = f"{path}: every row that was accepted has {label} {name}, and others were rejected"
+        raise ValueError(f'{rule}: label = "answer" with labels = {{reject = ..., accept = ...}} takes both as labels')
+
+
 def describe_quotings(source: RowSource, folder: Path) -> list[str]:
     """Returns a line for each TSV file that may have standard quoting or not, where `quoting` does not say it."""
-    if is_hub(source) or source.format.quoting:
+    if is_hub(source) or source.format.quoting or not is_own(source):
         return []
     key = f"tasks.{source.task.name}.quoting"
     files = (path for path in files_of(source, folder) if (source.format.name or format_of(path.name)) == "tsv")
@@ -323,13 +345,17 @@ def describe_quotings(source: RowSource, folder: Path) -> list[str]:
 
 def describe_left_out(path: Path, left_out: Counter[str]) -> list[str]:
     """Returns a line for each reason why rows are left out."""
-    return [f"{short_name(path)}: {count:,} row{'s' * (count != 1)}: {why}" for why, count in left_out.items()]
+    shown = dict(left_out.most_common(MOST_REASONS))
+    if rest := left_out.total() - sum(shown.values()):
+        shown["for other reasons"] = rest
+    return [f"{short_name(path)}: {count:,} row{'s' * (count != 1)}: {why}" for why, count in shown.items()]
 
 
 def check_split_columns(source: RowSource, split_values: Mapping[str, Counter[str]]) -> None:
     """Raises ValueError if the rows of a source have a column that says that they are for different splits."""
     for column, counts in split_values.items():
-        if len(counts) > 1 and is_own(source) and SPLIT_WORDS.issuperset(map(str.casefold, counts)):
+        words = SPLIT_WORDS & set(map(str.casefold, counts))
+        if len(words) > 1 and len(counts) <= MOST_SPLITS and is_own(source):
             split, path = file_split(source), short_name(Path(source.paths[0]))
             found = ", ".join(f"{value} {count:,}" for value, count in counts.most_common())
             first = f'{split} = {{files = "{source.paths[0]}", where = {{{column} = "{next(iter(counts))}"}}}}'
@@ -343,13 +369,15 @@ def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], l
     """Returns the texts of a source without labels, one list per column, and one line per unusable row."""
     columns = source.layout.unlabelled_columns
     texts, skipped = [list[str]() for _ in columns[1:]], list[str]()
-    for where, cells in read_cells(source, columns, folder):
+    left_out = Counter[str]()
+    for where, cells in read_cells(source, columns, folder, left_out):
         if all(cells):
             for column, text in zip(texts, cells[1:], strict=True):
                 column.append(text)
         else:
             skipped.append(describe_blank(where, columns, cells))
     require(bool(texts[0]), f"{describe_sources((source,))}: there must be usable rows", "none")
+    skipped += describe_left_out(Path(source.paths[0]), left_out)
     return texts, skipped
 
 
@@ -376,11 +404,13 @@ def read_cells(
     is_labelled = bool(set(layout.label_columns) & set(columns))
     has_labels_elsewhere = is_labelled and bool(selection.label_files or selection.file_labels)
     filters = [column for column, *_ in selection.where]
+    unlabelled = [] if is_labelled and not has_labels_elsewhere else [others]
     wanted = Wanted(
         columns=(columns[0], *filters, *(columns[1:-1] if has_labels_elsewhere else columns[1:])),
         is_numbered=layout.is_numbered,
         delimiters=source.delimiters,
-        headers=[layout.header, *([] if is_labelled else [others])] if layout.header else [],
+        num_filters=len(filters),
+        headers=[layout.header, *unlabelled] if layout.header else [],
         list_column=layout.label_column if is_labelled and not has_labels_elsewhere else "",
         class_names=layout.class_names,
         format=source.format,
@@ -413,11 +443,13 @@ def read_with_labels(source: RowSource, folder: Path, wanted: Wanted) -> Iterato
         if not given:
             yield from ((where, [*cells, label]) for where, cells in rows)
             continue
-        lines = dataclasses.replace(wanted, columns=("", "label"), format=LABEL_LINES, left_out=Counter())
+        form = dataclasses.replace(wanted.format, name="lines", pattern="")
+        lines = dataclasses.replace(wanted, columns=("", "label"), num_filters=0, format=form, left_out=Counter())
         labels = read_one_file(folder / given[number], lines)
         for own, other in itertools.zip_longest(rows, labels):
             rule = f"{given[number]} must have a label for each line of {path.name}"
-            require(own is not None and other is not None, rule, f"no more after {(own or other)[0]}")
+            if own is None or other is None:
+                raise ValueError(f"{rule}, got no more after {(own or other)[0]}")
             yield own[0], [*own[1], other[1][1]]
 
 

@@ -149,7 +149,7 @@ def sample_of_text(path: Path, form: Format, encoding: str, text: str) -> Sample
         read = csv_records(lines, path.name, TABS_OR_COMMAS) if is_quoted else tsv_records(lines, path.name, "\t")
         return sample_of_records(path, form, encoding, [cells for _, cells in itertools.islice(read, MOST_ROWS)])
     if form == "fasttext":
-        read = fasttext_records(lines, path.name, ("", "text", "label"))
+        read = fasttext_records(lines, path.name, Wanted(columns=("", "text", "label")))
         return sample_of_records(path, form, encoding, [cells for _, cells in itertools.islice(read, MOST_ROWS)])
     texts = (line.strip() for line in lines)
     return sample_of_records(path, form, encoding, [[text] for text in itertools.islice(texts, MOST_ROWS) if text])

@@ -106,7 +106,7 @@ def read_texts(
     as many texts. `quoting` is that of the task's own TSV files. Raises ValueError as `read_stream` and
     `read_parquet_stream`, or if Parquet comes through a pipe.
     """
-    wanted = Wanted(columns=(id_column, *columns), format=FileFormat(quoting=quoting))
+    wanted = Wanted(columns=(id_column, *columns), format=FileFormat(quoting=quoting), split="")
     if form == "parquet":
         require(stream.seekable(), "--input must be a file where it is Parquet", name)
         rows = read_parquet_stream(stream, name, wanted)

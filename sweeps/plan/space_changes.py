@@ -170,6 +170,9 @@ def comparable(task: Task) -> dict[str, Any]:
     if task.files is not None:
         for split in SPLITS:
             del tree["files"][split]
+            for key in ("label_files", "file_labels"):
+                del tree["files"][f"{split}_rows"][key]
+        del tree["files"]["format"]["name"]
         tree["files"]["dev_share"] = task.files.dev_share
         tree["files"]["format"]["quoting"] = task.files.format.quoting or "none"  # as files without marks are read
     return tree

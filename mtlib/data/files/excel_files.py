@@ -1,7 +1,6 @@
 """Reads rows of Excel files, whose one sheet that is not empty has names of columns in its first row."""
 
 from collections.abc import Iterator, Sequence
-from datetime import date
 from typing import IO, Any
 
 from mtlib.data.files.json_files import cell_text
@@ -45,6 +44,7 @@ def excel_records(rows: Sequence[Sequence[Any]], name: str) -> Iterator[Row]:
     """Yields the cells of every row that has any, as text."""
     for number, row in enumerate(rows, 1):
         where = f"{name}: row {number}"
-        cells = [cell_text(where, str(at), str(own) if isinstance(own, date) else own) for at, own in enumerate(row, 1)]
+        typed = [own if isinstance(own, str | int | float | None) else str(own) for own in row]  # dates and times too
+        cells = [cell_text(where, str(at), own) for at, own in enumerate(typed, 1)]
         if any(cells):
             yield where, cells

@@ -21,6 +21,8 @@ from typing import Any
 PlacedItem = tuple[str, dict[str, Any]]
 """The position of an object in its file, and the object."""
 
+SHOWN = 60
+"""Characters of an object that a message shows."""
 RESPONSES, SUBMITTED = ".responses", "submitted"
 """The end of Argilla's keys of what annotators have answered, and the status of an answer that counts."""
 IGNORED, TIED, REJECTED = "no annotator has answered", "annotators disagree equally often", "the annotator rejected"
@@ -39,8 +41,7 @@ def rows_of_export(
         tools: gets the name of the tool whose export it is.
 
     Raises:
-        ValueError: at the end, all rows that an annotator of Prodigy accepted have one label and others were rejected:
-            the answers are the labels.
+        ValueError: an object is none of its tool's exports.
     """
     ahead = iter(places)
     first = list(itertools.islice(ahead, 1))
@@ -51,17 +52,15 @@ def rows_of_export(
         return
     tool, read = found
     tools.add(tool)
-    where, labels = "", set[str]()
     for where, item in every:
-        row = read(item, label)
+        try:
+            row = read(item, label)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{where} must be a row of an export of {tool}, got {str(item)[:SHOWN]}") from error
         if isinstance(row, str):
             left_out[f"{row} ({tool})"] += 1
         else:
-            labels.update([str(row[label])] if label in row else ())
             yield where, row
-    if len(labels) == 1 and left_out[f"{REJECTED} ({tool})"]:
-        rule = f"{where}: every row that was accepted has {label} {labels.pop()}, and others were rejected"
-        raise ValueError(f'{rule}: label = "answer" with labels = {{reject = ..., accept = ...}} takes both as labels')
 
 
 ReadRow = Callable[[dict[str, Any], str], dict[str, Any] | str]
@@ -102,7 +101,8 @@ def label_studio_row(item: dict[str, Any], label: str) -> dict[str, Any] | str:
         results = () if annotation.get("was_cancelled") else annotation.get("result", ())
         values = (result["value"] for result in results if result.get("from_name") == label)
         given += [value.get("choices", value.get("rating", value.get("number"))) for value in values]
-    return with_majority({**item, **item["data"]}, label, given)
+    row = {**item, **item["data"]}
+    return with_majority(row if given else {key: own for key, own in row.items() if key != label}, label, given)
 
 
 def label_studio_min_row(item: dict[str, Any], label: str) -> dict[str, Any] | str:

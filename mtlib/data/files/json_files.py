@@ -92,7 +92,9 @@ def array_objects(text: str, name: str, wanted: Wanted) -> Iterator[tuple[str, d
     for number, item in enumerate(found):
         where = f"{name}: row {number}"
         if isinstance(item, list):
-            item = named_cells(where, item, names or next(iter(wanted.headers), ()))
+            headers = [names] if names else [*wanted.headers, ()]
+            fitting = (header for header in headers if len(header) == len(item))
+            item = named_cells(where, item, next(fitting, headers[0]))
         require(isinstance(item, dict), f"{where} must be an object", str(item)[:MAX_QUOTED_VALUE])
         yield where, item
 

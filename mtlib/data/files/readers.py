@@ -78,6 +78,8 @@ class Wanted:
     """The column whose values may be lists in JSON and Parquet: as a cell each is JSON again."""
     format: FileFormat = field(default_factory=FileFormat)
     """How text is read, as far as its format does not say it."""
+    num_filters: int = 0
+    """How many columns stand after that of the id by which rows are selected."""
     split: str = "train"
     """Whose rows are read of a JSON object that has an array for each split."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -118,7 +120,7 @@ def read_stream(stream: IO[bytes], name: str, form: Format, wanted: Wanted) -> I
     elif form == "lines":
         yield from read_table(pattern_records(lines, name, wanted.format.pattern), wanted)
     elif form == "fasttext":
-        yield from read_table(fasttext_records(lines, name, wanted.columns), wanted)
+        yield from read_table(fasttext_records(lines, name, wanted), wanted)
     else:
         delimiters = wanted.format.separator or ("\t" if form == "tsv" else wanted.delimiters)
         is_quoted = form == "csv" or wanted.format.quoting == "standard"
@@ -212,7 +214,8 @@ def read_table(
     Raises:
         ValueError: as `read_stream`.
     """
-    where, first = next(records)
+    where, first = next(records, ("", []))
+    require(bool(first), "a table must start with names of columns, or with a row", "no row")
     header = strip_cells(first)
     if wanted.headers and not set(wanted.columns[1:]) <= set(header):
         header = list(next((names for names in wanted.headers if len(names) == len(first)), wanted.headers[0]))
@@ -245,7 +248,8 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str, *, may_hold_ta
     lines = itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines)
     first = next(lines)
     unquoted = re.sub(r'"[^"]*"', "", first)
-    delimiter = next((mark for mark in delimiters if mark in unquoted), NO_DELIMITER)
+    is_known = len(delimiters) == 1
+    delimiter = next((mark for mark in delimiters if is_known or mark in unquoted), NO_DELIMITER)
     reader, start = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), 1
     try:
         for cells in reader:
@@ -279,22 +283,23 @@ def pattern_records(lines: Iterable[str], name: str, pattern: str) -> Iterator[R
             yield f"{name}:{number}", [cell or "" for cell in found.groupdict().values()]
 
 
-def fasttext_records(lines: Iterable[str], name: str, columns: Sequence[str]) -> Iterator[Row]:
+def fasttext_records(lines: Iterable[str], name: str, wanted: Wanted) -> Iterator[Row]:
     """Yields the names of text and label, and both of every line: its labels as a list in JSON."""
-    yield f"{name}:1", [columns[1], *columns[2:][-1:]]
+    text_column, *label_column = wanted.columns[1 + wanted.num_filters :]
+    yield f"{name}:1", [text_column, *label_column]
     for number, line in enumerate(lines, 1):
         words = line.split()
         labels = list(itertools.takewhile(lambda word: word.startswith(FASTTEXT_LABEL), words))
         if words:
             text = line.split(maxsplit=len(labels))[len(labels) :]
             found = json.dumps([label.removeprefix(FASTTEXT_LABEL) for label in labels], ensure_ascii=False)
-            yield f"{name}:{number}", ["".join(text), *([found] if len(columns) > 2 else [])]
+            yield f"{name}:{number}", ["".join(text), *([found] if label_column else [])]
 
 
 def read_whole_text(stream: IO[bytes], path: Path, wanted: Wanted) -> Iterator[Row]:
     """Yields the one row of a file that is one text; the names of folder and file are columns too."""
     text = "".join(decode_lines(stream, path.name, wanted.format.encoding))
-    facts = {"folder": path.parent.name, "file": path.name, wanted.columns[1]: text.strip()}
+    facts = {"folder": path.parent.name, "file": path.name, wanted.columns[1 + wanted.num_filters]: text.strip()}
     header, cells = list(facts), list(facts.values())
     yield from read_table(iter([(path.name, header), (path.name, cells)]), wanted)
 
