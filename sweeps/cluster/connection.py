@@ -44,7 +44,7 @@ START_ATTEMPTS = 3
 """A machine that is busy with something else may miss Ray's limits once or twice; a third miss is an error."""
 SLOW_START_SECONDS = 15.0
 """After so long, each time, a line says what is awaited."""
-START_FAILURES = ("timed out during startup", "Failed to start GCS")
+START_FAILURES = ("timed out during startup", "Failed to start GCS", "gcs_server.err")
 """Parts of Ray's error messages when its processes did not start in time, or one of them died."""
 SETUP_HOOK = f"{collect_rarely.__module__}.{collect_rarely.__name__}"
 """Called in each of the sweep's processes when it starts."""
