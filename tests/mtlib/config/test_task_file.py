@@ -164,6 +164,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     (DEV, '{files = "a.jsonl", first = -1}', "first must be at least 0, got -1"),
     (DEV, '{file = "a.jsonl"}', "unknown key 'tasks.tone.dev.file'; did you mean 'tasks.tone.dev.files'?"),
     (DEV, '{files = {a = "a.jsonl"}, labels = "b.txt"}', "labels must be left out where files are given by label"),
+    (DEV, '{files = "hf://x", labels = "b.txt"}', "labels beside the texts must be those of files, not of a data set"),
     ('title = "Tone"', 'format = "tvs"', "tasks.tone.format must be"),
     (
         'title = "Tone"',

@@ -14,6 +14,7 @@ from mtlib.data.row_sources import (
     HELD,
     HoldOut,
     RowSource,
+    are_apart,
     check_files,
     check_splits_differ,
     files_of,
@@ -300,6 +301,30 @@ def test_other_rows_of_the_train_file_may_be_dev(tmp_path: Path) -> None:
     )
     train = with_parts(tmp_path, where=(("part", "train"),))
     check_files([(dataclasses.replace(train, task=dataclasses.replace(train.task, files=files)),)], tmp_path)
+
+
+def test_a_column_says_the_split_also_where_some_rows_are_for_none(tmp_path: Path) -> None:
+    source = with_parts(tmp_path)
+    text = (tmp_path / "all.csv").read_text()
+    (tmp_path / "all.csv").write_text(f"{text}\n4,text 4,4,unlabeled\n5,text 5,1,\n")
+    assert "column part says which rows are for which split" in one_line_error(read, source, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([("part", "train")], [("part", "dev")], True),
+        ([("part", "1")], [("part", "1.0")], False),
+        ([("lang", "en", "de")], [("lang", "en")], False),
+        ([], [("part", "dev")], False),
+        ([("part", "train")], [("lang", "en")], False),
+        ([("part", "train"), ("lang", "en")], [("lang", "de")], True),
+    ],
+)
+def test_selections_are_apart_where_they_want_other_values_of_one_column(
+    first: list[tuple[str, ...]], second: list[tuple[str, ...]], expected: bool
+) -> None:
+    assert are_apart(RowSelection(where=tuple(first)), RowSelection(where=tuple(second))) == expected
 
 
 def test_labels_may_lie_in_files_of_their_own(tmp_path: Path) -> None:

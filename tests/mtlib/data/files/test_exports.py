@@ -86,8 +86,11 @@ def test_examples_that_prodigy_accepts_are_rows() -> None:
 def test_answers_of_prodigy_are_labels_where_they_are_asked_for() -> None:
     items = [prodigy("accept", label="A"), prodigy("reject", label="A"), prodigy("ignore", label="A")]
     assert read(items, "answer") == (["accept", "reject"], Counter({f"{NONE} (Prodigy)": 1}))
-    message = one_line_error(read, items, "label")
-    assert message.startswith("t.json:2: every row that was accepted has label A, and others were rejected: label = ")
+
+
+def test_row_that_is_none_of_its_tool_is_one_line() -> None:
+    items = [prodigy("accept", label="A"), {"text": "a", "label": "B"}]
+    assert one_line_error(read, items, "label").startswith("t.json:1 must be a row of an export of Prodigy, got {")
 
 
 def test_a_single_label_is_right_where_nothing_was_rejected() -> None:
