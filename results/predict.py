@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, get_args
 
-from mtlib.config.data import format_of
+from mtlib.config.data import has_format
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import MissingColumnError
 from mtlib.model.hub import read_encoder_name
@@ -223,7 +223,7 @@ def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iter
 def has_tsv_files(task: Task) -> bool:
     """Returns whether the task's own files are TSV, whose reading holds for new text too."""
     files = task.files
-    return files is not None and "tsv" in [files.format.name or format_of(path) for path in files.paths("train")]
+    return files is not None and any(has_format(path, files.format, "tsv") for path in files.paths("train"))
 
 
 def write_predictions(

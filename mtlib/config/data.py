@@ -9,7 +9,7 @@ from typing import Literal
 
 from mtlib.config.schema import check_types
 from mtlib.runtime.errors import require, require_name, require_once
-from mtlib.tasks import FURTHER_SETS, TASKS, Task
+from mtlib.tasks import FURTHER_SETS, TASKS, FileFormat, Task
 
 Role = Literal["extra", "augment", "replace", "train"]
 
@@ -98,6 +98,11 @@ def format_of(path: str) -> Format | None:
     name = path.lower()
     name = next((name.removesuffix(suffix) for suffix in COMPRESSIONS if name.endswith(suffix)), name)
     return next((form for form, suffixes in FORMATS.items() if suffixes and name.endswith(suffixes)), None)
+
+
+def has_format(path: str, given: FileFormat, form: Format) -> bool:
+    """Returns whether a file has a format: the one that is given, else the one that its name says."""
+    return (given.name or format_of(path)) == form
 
 
 def is_pattern(path: str) -> bool:

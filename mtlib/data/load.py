@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mtlib.config.data import HUB_PREFIX, as_number, format_of
+from mtlib.config.data import HUB_PREFIX, as_number, has_format
 from mtlib.config.task_file import NO_METRICS, TASK_FILE, OwnMetrics, read_task_file, read_toml, tasks_of_tree
 from mtlib.config.trial import TrialConfig
 from mtlib.data.files.hub_datasets import split_hub_path
@@ -65,7 +65,7 @@ def with_quoting(task: Task, folder: Path) -> Task:
         return task
     found: dict[str, str] = {}
     for path in files_of_task(task, files, folder):
-        if (files.format.name or format_of(path.name)) == "tsv":
+        if has_format(path.name, files.format, "tsv"):
             with contextlib.suppress(OSError):  # the reader says so
                 own = find_quoting(path, files.format)
                 found.setdefault(own.name if own.is_certain else "", path.name)

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from mtlib.config.data import HUB_PREFIX, as_number, format_of, is_pattern
+from mtlib.config.data import HUB_PREFIX, as_number, has_format, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
 from mtlib.data.files.exports import REJECTED
 from mtlib.data.files.hub_datasets import hub_class_names, read_hub_data, split_hub_path
@@ -339,7 +339,7 @@ def describe_quotings(source: RowSource, folder: Path) -> list[str]:
     if is_hub(source) or source.format.quoting or not is_own(source):
         return []
     key = f"tasks.{source.task.name}.quoting"
-    files = (path for path in files_of(source, folder) if (source.format.name or format_of(path.name)) == "tsv")
+    files = (path for path in files_of(source, folder) if has_format(path.name, source.format, "tsv"))
     return list(filter(None, (describe_quoting(path, source.format, key) for path in files)))
 
 

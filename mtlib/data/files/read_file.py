@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mtlib.config.data import Format, format_of
+from mtlib.config.data import Format, format_of, has_format
 from mtlib.data.files.excel_files import read_excel_stream
 from mtlib.data.files.json_files import has_split_arrays, read_json_stream
 from mtlib.data.files.opening import open_decompressed
@@ -46,7 +46,7 @@ def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
 
 def is_file_of_splits(path: Path, given: FileFormat, splits: Iterable[str]) -> bool:
     """Returns whether a file is a JSON object that has an array for each of these splits."""
-    if (given.name or format_of(path.name)) != "json":
+    if not has_format(path.name, given, "json"):
         return False
     with open_decompressed(path) as stream:
         return has_split_arrays(stream, given.encoding, splits)
@@ -54,7 +54,7 @@ def is_file_of_splits(path: Path, given: FileFormat, splits: Iterable[str]) -> b
 
 def carried_by(path: Path, given: FileFormat, column: str) -> tuple[str, ...]:
     """Returns the names of the numbers of labels that a Parquet file carries; none for any other file."""
-    if (given.name or format_of(path.name)) != "parquet":
+    if not has_format(path.name, given, "parquet"):
         return ()
     try:
         return carried_names(pq.read_schema(path), column)
