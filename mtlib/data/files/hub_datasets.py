@@ -1,6 +1,7 @@
 """Rows of cells from Hugging Face data sets: from the hub, a `save_to_disk` folder, or a folder of data files."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,8 @@ def hub_class_names(path: str, split: str, column: str) -> dict[str, tuple[str, 
     """Returns the names that a split carries for the numbers of a column of class labels, or none, by file where it is
     read as files; ValueError as `read_hub_data`."""
     if files := local_files(path, split):
-        return {file.name: carried_by(file, FileFormat(), column) for file in files}
+        folder = path.removeprefix(HUB_PREFIX).partition("#")[0]
+        return {os.path.relpath(file, folder): carried_by(file, FileFormat(), column) for file in files}
     return {f"{path} {split}": tuple(feature_names(load_split(path, split), column))}
 
 
