@@ -39,7 +39,8 @@ class FileFormat:
     separator: str = ""
     """What stands between the cells of a line; empty: tabs, in CSV tabs or commas."""
     quoting: str = ""
-    """Of TSV: `standard` or `none`; empty: not decided yet, as of files that are not there."""
+    """Of TSV: `standard` or `none`; `unclear`: both fit, so it is read as `none`; empty: no file with quotation marks
+    was there."""
     pattern: str = ""
     """A regular expression that each line must match, with a named group for each column; empty: lines are cells."""
 

@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import IO, get_args
 
-from mtlib.config.data import has_format
-from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import MissingColumnError
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, as_command, counted, new_parser, parse_words
@@ -23,7 +21,7 @@ from mtlib.runtime.console import SPREADSHEET_SAFE, show_note, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import typed_command
 from mtlib.runtime.storage import expanded_path, is_uri, open_folder, split_location, write_bytes
-from mtlib.tasks import TASKS, FileFormat, Task
+from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import BUNDLE_FILE, find_bundle, load_bundled, make_bundle_again, read_bundle
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
@@ -36,6 +34,7 @@ from results.inference.readers import (
     find_format,
     input_file,
     name_input,
+    new_text_format,
     open_input,
     read_texts,
 )
@@ -103,8 +102,9 @@ tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)
 as in their tasks.toml
 
 input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, quoted or not as the task's
-own files, else as it shows), .jsonl (an object per line), .json, .txt (a text per line); UTF-8; or .parquet. It is read
-as it is predicted, so it may be larger than memory. A row with a blank text keeps its line, with an empty prediction.
+own files, else as it shows), .jsonl (an object per line), .json, .txt (a text per line), .parquet or .xlsx; each may be
+compressed (.gz, .zst, .zip). It is read as it is predicted, so it may be larger than memory. A row with a blank text
+keeps its line, with an empty prediction.
 
 output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
 under another name until it is whole. What is there already is replaced with --overwrite only, an input never. With
@@ -209,21 +209,13 @@ def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iter
     """The stream of a file and its rows; ValueError at once if its header is wrong."""
     id_column = (task.files and task.files.id_column) or ID_COLUMN
     with open_input(file.place) as stream:
-        quoting = task.files.format.quoting if task.files else ""
-        if file.form == "tsv" and not has_tsv_files(task) and file.place != STANDARD_INPUT:
-            quoting = find_quoting(input_file(file.place), FileFormat()).name
-        texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column, quoting)
+        given = new_text_format(task, file.place, file.form)
+        texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column, given)
         try:
             first = list(itertools.islice(texts, 1))
         except MissingColumnError as error:
             raise ValueError(f"{error} (--columns names those of the texts, if they are others)") from error
         yield stream, itertools.chain(first, texts)
-
-
-def has_tsv_files(task: Task) -> bool:
-    """Returns whether the task's own files are TSV, whose reading holds for new text too."""
-    files = task.files
-    return files is not None and any(has_format(path, files.format, "tsv") for path in files.paths("train"))
 
 
 def write_predictions(

@@ -95,9 +95,13 @@ class SourceConfig:
 
 def format_of(path: str) -> Format | None:
     """Returns the format of a file by the ending of its name, compressed or not; None if that says none."""
-    name = path.lower()
-    name = next((name.removesuffix(suffix) for suffix in COMPRESSIONS if name.endswith(suffix)), name)
+    name = without_compression(path.lower())
     return next((form for form, suffixes in FORMATS.items() if suffixes and name.endswith(suffixes)), None)
+
+
+def without_compression(path: str) -> str:
+    """Returns a path without the ending that compression adds."""
+    return next((path[: -len(suffix)] for suffix in COMPRESSIONS if path.lower().endswith(suffix)), path)
 
 
 def has_format(path: str, given: FileFormat, form: Format) -> bool:

@@ -249,7 +249,7 @@ def describe_labels(task: Task, labels: np.ndarray) -> str:
 def describe_reading(task: Task, table: Table) -> Iterator[str]:
     """Yields how TSV files with quotation marks are read, with a text, and labels that no row of train has."""
     quoting = task.files.format.quoting if task.files else ""
-    if quoting:
+    if quoting in ("standard", "none"):
         texts = list(zip(table.places, *table.texts, strict=True))
         place, *own = next((row for row in texts if any('"' in text for text in row[1:])), texts[0])
         text = next((text for text in own if '"' in text), own[0])

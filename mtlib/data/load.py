@@ -11,7 +11,7 @@ from mtlib.config.task_file import NO_METRICS, TASK_FILE, OwnMetrics, read_task_
 from mtlib.config.trial import TrialConfig
 from mtlib.data.files.hub_datasets import split_hub_path
 from mtlib.data.files.quoting import find_quoting
-from mtlib.data.files.readers import ClassNames
+from mtlib.data.files.readers import ClassNames, Findings
 from mtlib.data.row_labels import Layout, parse_list, split_labels
 from mtlib.data.row_sources import (
     HELD,
@@ -67,12 +67,12 @@ def with_quoting(task: Task, folder: Path) -> Task:
     for path in files_of_task(task, files, folder):
         if has_format(path.name, files.format, "tsv"):
             with contextlib.suppress(OSError):  # the reader says so
-                own = find_quoting(path, files.format)
-                found.setdefault(own.name if own.is_certain else "", path.name)
-    found.pop("", None)
+                found.setdefault(find_quoting(path, files.format).name, path.name)
+    is_unclear = "unclear" in found
+    shown = {name: path for name, path in found.items() if name in ("standard", "none")}
     rule = f"the TSV files of tasks.{task.name} must be alike in their quoting: write one of them again"
-    require(len(found) < 2, rule, " and ".join(f"{name} in {path}" for name, path in found.items()))
-    quoting = dataclasses.replace(files.format, quoting=next(iter(found), ""))
+    require(len(shown) < 2, rule, " and ".join(f"{name} in {path}" for name, path in shown.items()))
+    quoting = dataclasses.replace(files.format, quoting=next(iter(shown), "unclear" if is_unclear else ""))
     return dataclasses.replace(task, files=dataclasses.replace(files, format=quoting))
 
 
@@ -102,7 +102,7 @@ def labels_in_train(task: Task, folder: Path) -> str:
     assert task.files is not None, "tasks.toml defines the task"
     source, found = own_source(task, task.files, "train"), set[str]()
     has_several = task.kind_entry.has_several_labels
-    for where, (*_, cell) in read_cells(source, source.layout.columns, folder):
+    for where, (*_, cell) in read_cells(source, source.layout.columns, folder, Findings()):
         found.update(filter(None, split_labels(where, cell) if has_several else parse_list(cell) or [cell]))
     found -= set(task.files.left_out)
     labels = sorted(found, key=lambda text: (isinstance(as_number(text), str), as_number(text)))
@@ -212,6 +212,7 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
     if paths[0].startswith(HUB_PREFIX):
         path, own_split = split_hub_path(paths[0], own_split)
         paths = (path,)
+    rows = files.rows(split)
     layout = Layout(
         id_column=files.id_column,
         is_numbered=not files.id_column,
@@ -232,7 +233,7 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         own_split=own_split,
         layout=layout,
         format=files.format,
-        selection=files.rows(split),
+        selection=dataclasses.replace(rows, label_files=expand_home(rows.label_files)),
         dev_share=files.dev_share if split in ("train", "dev") else 0.0,
     )
 

@@ -86,13 +86,22 @@ class LabelReader:
         self.known = dict[str, float]()
         """The labels of single cells that were read before: most rows have one of them."""
 
-    def find_indicator_lists(self, cells: Iterable[str]) -> None:
-        """Notes, by the cells of all rows, whether lists of several labels have a 0 or a 1 for every label."""
+    def find_indicator_lists(self, name: str, cells: Iterable[str]) -> None:
+        """Notes, by the cells of all rows, whether lists of several labels have a 0 or a 1 for every label.
+
+        Raises:
+            ValueError: of two labels all lists are `[0, 1]`, or all `[1, 0]`: they may be the numbers of both labels.
+        """
         lists = [parse_list(cell) for cell in cells if cell]
         number, indicators = self.task.num_classes, {0, 1, *TRUTH_VALUES}
         self.has_indicator_lists = bool(lists) and all(
             own is not None and len(own) == number and indicators.issuperset(map(as_number, own)) for own in lists
         )
+        shown = {tuple(map(as_number, own or ())) for own in lists}
+        is_unclear = self.has_indicator_lists and shown in ({(0.0, 1.0)}, {(1.0, 0.0)})
+        column = f"{name}: column {self.layout.label_column}"
+        rule = f"{column} must have lists of names, as 0 and 1 in all rows may name both labels, or be one for each"
+        require(not is_unclear, rule, lists[0] if lists else "none")
 
     def read(self, where: str, cells: Sequence[str]) -> RowLabel | None:
         """Returns the label in a row's cells; None if the mapping leaves it out, which is counted.

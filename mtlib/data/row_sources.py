@@ -4,7 +4,7 @@ import dataclasses
 import glob
 import itertools
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -17,7 +17,7 @@ from mtlib.data.files.exports import REJECTED
 from mtlib.data.files.hub_datasets import hub_class_names, read_hub_data, split_hub_path
 from mtlib.data.files.quoting import describe_quoting
 from mtlib.data.files.read_file import carried_by, is_file_of_splits, read_one_file
-from mtlib.data.files.readers import SPLIT_WORDS, Row, Wanted, short_name
+from mtlib.data.files.readers import SPLIT_WORDS, Findings, Row, Wanted, short_name
 from mtlib.data.files.suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.repeats import DroppedRows, label_shift
@@ -95,11 +95,12 @@ def describe_sources(sources: RowSources) -> str:
 def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
     """Raises ValueError that names the data folder if it is missing, else every missing file of `wanted`."""
     sources = list(dict.fromkeys(source for sources in wanted for source in sources))
-    named = {path for source in sources for path in source.paths if not path.startswith(HUB_PREFIX)}
+    every = {source: (*source.paths, *source.selection.label_files) for source in sources}
+    named = {path for paths in every.values() for path in paths if not path.startswith(HUB_PREFIX)}
     paths = {path for path in named if not is_pattern(path)}
     absolute = {path for path in paths if Path(path).is_absolute()}
     far = sorted(path for path in absolute if not Path(path).is_file())
-    keys = {path: key_of(source) for source in sources if is_own(source) for path in source.paths}
+    keys = {path: key_of(source) for source in sources if is_own(source) for path in every[source]}
     missing = named_by_key(far, keys)
     try:
         check_folder(folder, paths - absolute, keys)
@@ -308,18 +309,17 @@ def undrawn(source: RowSource) -> RowSource:
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
-    layout, left_out, split_values = source.layout, Counter[str](), defaultdict[str, Counter[str]](Counter)
-    tools = set[str]()
+    layout, findings = source.layout, Findings()
     path = Path(source.paths[0].removeprefix(HUB_PREFIX)) if is_hub(source) else folder / source.paths[0]
-    rows = read_cells(source, layout.columns, folder, left_out, split_values, tools)
+    rows = read_cells(source, layout.columns, folder, findings)
     try:
         table = make_table(source.task, source.split, layout, path, rows)
     except ValueError as error:
-        raise ValueError("; ".join([str(error), *describe_left_out(path, left_out)])) from error
-    check_split_columns(source, split_values)
-    check_answers(source, table, left_out)
-    lines = (*table.left_out, *describe_left_out(path, left_out))
-    exports = (f"{short_name(path)}: an export of {tool}, read as it means its rows" for tool in sorted(tools))
+        raise ValueError("; ".join([str(error), *describe_left_out(path, findings.left_out)])) from error
+    check_split_columns(source, findings.split_values)
+    check_answers(source, table, findings.left_out)
+    lines = (*table.left_out, *describe_left_out(path, findings.left_out))
+    exports = (f"{short_name(path)}: an export of {tool}, read as it means its rows" for tool in sorted(findings.tools))
     ids = [source.prefix + name for name in table.ids] if source.prefix else table.ids
     return dataclasses.replace(table, ids=ids, left_out=lines, notes=(*exports, *describe_quotings(source, folder)))
 
@@ -335,10 +335,10 @@ def check_answers(source: RowSource, table: Table, left_out: Counter[str]) -> No
 
 
 def describe_quotings(source: RowSource, folder: Path) -> list[str]:
-    """Returns a line for each TSV file that may have standard quoting or not, where `quoting` does not say it."""
-    if is_hub(source) or source.format.quoting or not is_own(source):
+    """Returns a line for each TSV file that may have standard quoting or not, where no other file shows it."""
+    if is_hub(source) or source.format.quoting in ("standard", "none"):
         return []
-    key = f"tasks.{source.task.name}.quoting"
+    key = f"tasks.{source.task.name}.quoting" if is_own(source) else "quoting of a task of tasks.toml"
     files = (path for path in files_of(source, folder) if has_format(path.name, source.format, "tsv"))
     return list(filter(None, (describe_quoting(path, source.format, key) for path in files)))
 
@@ -369,35 +369,26 @@ def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], l
     """Returns the texts of a source without labels, one list per column, and one line per unusable row."""
     columns = source.layout.unlabelled_columns
     texts, skipped = [list[str]() for _ in columns[1:]], list[str]()
-    left_out = Counter[str]()
-    for where, cells in read_cells(source, columns, folder, left_out):
+    findings = Findings()
+    for where, cells in read_cells(source, columns, folder, findings):
         if all(cells):
             for column, text in zip(texts, cells[1:], strict=True):
                 column.append(text)
         else:
             skipped.append(describe_blank(where, columns, cells))
     require(bool(texts[0]), f"{describe_sources((source,))}: there must be usable rows", "none")
-    skipped += describe_left_out(Path(source.paths[0]), left_out)
+    skipped += describe_left_out(Path(source.paths[0]), findings.left_out)
     return texts, skipped
 
 
-def read_cells(
-    source: RowSource,
-    columns: Sequence[str],
-    folder: Path,
-    left_out: Counter[str] | None = None,
-    split_values: dict[str, Counter[str]] | None = None,
-    tools: set[str] | None = None,
-) -> Iterator[Row]:
+def read_cells(source: RowSource, columns: Sequence[str], folder: Path, findings: Findings) -> Iterator[Row]:
     """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank.
 
     Args:
         source: whose rows are read.
         columns: the wanted cells, that of the id first.
         folder: of the data.
-        left_out: gets the rows that are left out, by reason.
-        split_values: gets the values of columns that perhaps say which split a row is for, by column.
-        tools: gets the names of the tools whose exports are read.
+        findings: gets what is found besides rows.
     """
     layout, selection = source.layout, source.selection
     others = [name for name in layout.header if name not in layout.label_columns]
@@ -415,9 +406,7 @@ def read_cells(
         class_names=layout.class_names,
         format=source.format,
         split=file_split(source),
-        left_out=Counter() if left_out is None else left_out,
-        split_values=defaultdict(Counter) if split_values is None else split_values,
-        tools=set() if tools is None else tools,
+        findings=findings,
     )
     if is_hub(source):
         rows = read_hub_data(hub_path(source, folder), source.own_split, wanted)
@@ -426,9 +415,9 @@ def read_cells(
     else:
         rows = itertools.chain.from_iterable(read_one_file(path, wanted) for path in files_of(source, folder))
     if selection.where:
-        rows = take_where(rows, selection.where, wanted.left_out)
+        rows = take_where(rows, selection.where, findings.left_out)
     if selection.first:
-        rows = take_first(rows, selection.first, wanted.left_out)
+        rows = take_first(rows, selection.first, findings.left_out)
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
 
@@ -444,7 +433,7 @@ def read_with_labels(source: RowSource, folder: Path, wanted: Wanted) -> Iterato
             yield from ((where, [*cells, label]) for where, cells in rows)
             continue
         form = dataclasses.replace(wanted.format, name="lines", pattern="")
-        lines = dataclasses.replace(wanted, columns=("", "label"), num_filters=0, format=form, left_out=Counter())
+        lines = dataclasses.replace(wanted, columns=("", "label"), num_filters=0, format=form, findings=Findings())
         labels = read_one_file(folder / given[number], lines)
         for own, other in itertools.zip_longest(rows, labels):
             rule = f"{given[number]} must have a label for each line of {path.name}"

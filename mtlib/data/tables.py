@@ -65,7 +65,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
     place_of, places = dict[str, str](), list[str]()
     if reader.has_several and layout.label_column:
         rows = list(rows)
-        reader.find_indicator_lists(cells[first_label] for _, cells in rows)
+        reader.find_indicator_lists(short_name(path), (cells[first_label] for _, cells in rows))
     for where, cells in rows:
         if not all(cells[:first_label] if layout.may_lack_label else cells):
             skipped.append(describe_blank(where, layout.columns, cells))

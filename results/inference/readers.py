@@ -1,36 +1,32 @@
 """Opens and reads new text to predict, from a file or standard input; formats are those of `mtlib.data.files`."""
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, cast
 
-from mtlib.data.files.json_files import read_json_stream
-from mtlib.data.files.parquet_files import read_parquet_stream
-from mtlib.data.files.readers import Wanted, check_surrogates, read_stream
+from mtlib.config.data import TABLE_SUFFIXES, format_of, without_compression
+from mtlib.data.files.opening import open_decompressed
+from mtlib.data.files.quoting import find_quoting
+from mtlib.data.files.read_file import read_rows
+from mtlib.data.files.readers import Wanted, check_surrogates
 from mtlib.data.files.suggestions import describe_folder
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import expanded_path
-from mtlib.tasks import FileFormat
+from mtlib.tasks import FileFormat, Task
 
-InputFormat = Literal["csv", "tsv", "jsonl", "json", "lines", "parquet"]
-SUFFIX_FORMATS: dict[str, InputFormat] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".txt": "lines",
-    "": "lines",
-    ".parquet": "parquet",
-}
-"""The format of a file by the ending of its name."""
-INPUT_SUFFIXES = tuple(filter(None, SUFFIX_FORMATS))
+InputFormat = Literal["csv", "tsv", "jsonl", "json", "lines", "parquet", "xlsx"]
+LINES_SUFFIX = ".txt"
+"""The ending of files of plain lines."""
+INPUT_SUFFIXES = (*TABLE_SUFFIXES, LINES_SUFFIX)
 """The endings of files whose format is known by them."""
 STANDARD_INPUT = "-"
 ID_COLUMN = "id"
+PLAIN_FORMAT = FileFormat()
+"""UTF-8, unquoted in TSV."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +50,18 @@ class TextRow:
 
 
 def find_format(place: str, flag: str = "--input") -> InputFormat:
-    """Returns the format by the suffix of a file's name; plain lines for standard input.
-    ValueError for any other suffix.
+    """Returns the format by the suffix of a file's name, compressed or not; plain lines for standard input, and without
+    any suffix. ValueError for any other suffix.
 
     `flag` is the one that named the file, for messages.
     """
-    suffix = "" if place == STANDARD_INPUT else Path(place).suffix.lower()
+    if found := format_of(place):
+        return cast("InputFormat", found)
+    suffix = "" if place == STANDARD_INPUT else Path(without_compression(place)).suffix.lower()
     rule = f"{flag} must end in {', '.join(INPUT_SUFFIXES)}"
     rule += ", or its format be named with --format" if flag == "--input" else ""
-    require(suffix in ("", *INPUT_SUFFIXES), rule, place)
-    return SUFFIX_FORMATS[suffix]
+    require(suffix in ("", LINES_SUFFIX), rule, place)
+    return "lines"
 
 
 def name_input(place: str) -> str:
@@ -78,18 +76,29 @@ def input_file(place: str) -> Path:
 
 @contextlib.contextmanager
 def open_input(place: str, flag: str = "--input") -> Iterator[IO[bytes]]:
-    """A stream of a file's bytes, or of standard input's; ValueError, about the flag, if the file cannot be read."""
+    """A stream of a file's bytes, without its compression, or of standard input's; ValueError, about the flag, if the
+    file cannot be read."""
     if place == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
-    try:
-        stream = input_file(place).open("rb")
-    except OSError as error:
-        path, is_missing = input_file(place), isinstance(error, FileNotFoundError)
-        hint = f"; {describe_folder(path.parent, INPUT_SUFFIXES)}" if is_missing else ""
-        raise ValueError(f"{flag} must be a readable file, got {place}: {error.strerror}{hint}") from error
-    with stream:
+    with contextlib.ExitStack() as stack:
+        try:
+            stream = stack.enter_context(open_decompressed(input_file(place)))
+        except OSError as error:
+            path, is_missing = input_file(place), isinstance(error, FileNotFoundError)
+            hint = f"; {describe_folder(path.parent, INPUT_SUFFIXES)}" if is_missing else ""
+            why = error.strerror or first_line(error)
+            raise ValueError(f"{flag} must be a readable file, got {place}: {why}{hint}") from error
         yield stream
+
+
+def new_text_format(task: Task, place: str, form: InputFormat) -> FileFormat:
+    """Returns how new text for a task is read: as its own files, or where none of these is TSV as a TSV file shows."""
+    given = FileFormat() if task.files is None else task.files.format
+    is_file, has_tsv = place != STANDARD_INPUT, task.files is not None and bool(given.quoting)
+    if form == "tsv" and is_file and not has_tsv:
+        given = dataclasses.replace(given, quoting=find_quoting(input_file(place), given).name)
+    return FileFormat(quoting=given.quoting, encoding=given.encoding if is_file else "")
 
 
 def read_texts(
@@ -98,21 +107,16 @@ def read_texts(
     form: InputFormat,
     columns: Sequence[str],
     id_column: str = ID_COLUMN,
-    quoting: str = "",
+    given: FileFormat = PLAIN_FORMAT,
 ) -> Iterator[TextRow]:
     """Reads rows of new text, each when it is asked for, also rows with a blank text.
 
     Rows are numbered from 0 where there is no `id_column`. `columns` are those of the texts; plain lines have none, but
-    as many texts. `quoting` is that of the task's own TSV files. Raises ValueError as `read_stream` and
-    `read_parquet_stream`, or if Parquet comes through a pipe.
+    as many texts. `given` is what `new_text_format` returns. Raises ValueError as `read_rows`, or if Parquet or Excel
+    comes through a pipe.
     """
-    wanted = Wanted(columns=(id_column, *columns), format=FileFormat(quoting=quoting), split="")
-    if form == "parquet":
-        require(stream.seekable(), "--input must be a file where it is Parquet", name)
-        rows = read_parquet_stream(stream, name, wanted)
-    elif form in ("json", "jsonl"):
-        rows = read_json_stream(stream, name, form == "jsonl", wanted)
-    else:
-        rows = read_stream(stream, name, form, wanted)
-    for where, cells in rows:
+    wanted = Wanted(columns=(id_column, *columns), format=given, split="")
+    rule = "--input must be a file where it is Parquet or Excel"
+    require(form not in ("parquet", "xlsx") or stream.seekable(), rule, name)
+    for where, cells in read_rows(stream, name, form, wanted):
         yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:]))

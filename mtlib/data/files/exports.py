@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from mtlib.data.files.readers import Findings
+
 PlacedItem = tuple[str, dict[str, Any]]
 """The position of an object in its file, and the object."""
 
@@ -29,16 +31,13 @@ IGNORED, TIED, REJECTED = "no annotator has answered", "annotators disagree equa
 """Why a row is left out."""
 
 
-def rows_of_export(
-    places: Iterable[PlacedItem], label: str, left_out: Counter[str], tools: set[str]
-) -> Iterator[PlacedItem]:
+def rows_of_export(places: Iterable[PlacedItem], label: str, findings: Findings) -> Iterator[PlacedItem]:
     """Yields the rows of a file's objects: of an export those that are decided, else the objects as they are.
 
     Args:
         places: every object of a file, with its position.
         label: the key of the label; empty where none is read.
-        left_out: gets the rows that are left out, by reason.
-        tools: gets the name of the tool whose export it is.
+        findings: gets the name of the tool whose export it is, and the rows that are left out, by reason.
 
     Raises:
         ValueError: an object is none of its tool's exports.
@@ -51,14 +50,14 @@ def rows_of_export(
         yield from every
         return
     tool, read = found
-    tools.add(tool)
+    findings.tools.add(tool)
     for where, item in every:
         try:
             row = read(item, label)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{where} must be a row of an export of {tool}, got {str(item)[:SHOWN]}") from error
         if isinstance(row, str):
-            left_out[f"{row} ({tool})"] += 1
+            findings.left_out[f"{row} ({tool})"] += 1
         else:
             yield where, row
 
@@ -101,8 +100,7 @@ def label_studio_row(item: dict[str, Any], label: str) -> dict[str, Any] | str:
         results = () if annotation.get("was_cancelled") else annotation.get("result", ())
         values = (result["value"] for result in results if result.get("from_name") == label)
         given += [value.get("choices", value.get("rating", value.get("number"))) for value in values]
-    row = {**item, **item["data"]}
-    return with_majority(row if given else {key: own for key, own in row.items() if key != label}, label, given)
+    return with_majority({**item, **item["data"]}, label, given)
 
 
 def label_studio_min_row(item: dict[str, Any], label: str) -> dict[str, Any] | str:
@@ -126,6 +124,8 @@ def argilla_row(item: dict[str, Any], label: str) -> dict[str, Any] | str:
     if isinstance(item.get("responses"), dict):
         answers = [(one["value"], one.get("status")) for one in item["responses"].get(label, ())]
         item = {**item, **item["fields"], **item.get("metadata", {})}
+    elif f"{label}{RESPONSES}" not in item:
+        return item  # the label is no question
     else:
         status = item.get(f"{label}{RESPONSES}.status") or itertools.repeat(None)
         answers = list(zip(item.get(f"{label}{RESPONSES}") or (), status, strict=False))
@@ -139,7 +139,7 @@ def spacy_row(item: dict[str, Any], _label: str) -> dict[str, Any] | str:
 
 def with_majority(item: dict[str, Any], label: str, given: Iterable[Any]) -> dict[str, Any] | str:
     """Returns a row with the answer that most annotators have given as its label; why it has none."""
-    if not label or (label in item and not given):
+    if not label:
         return item
     counts = Counter(tuple(sorted(one)) if isinstance(one, list) else one for one in given).most_common(2)
     if not counts:

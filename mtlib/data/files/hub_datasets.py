@@ -1,13 +1,23 @@
 """Rows of cells from Hugging Face data sets: from the hub, a `save_to_disk` folder, or a folder of data files."""
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from mtlib.config.data import HUB_PREFIX, format_of
-from mtlib.data.files.parquet_files import present_columns, table_rows
+from mtlib.data.files.parquet_files import (
+    BATCH_ROWS,
+    carried_names,
+    count_split_values,
+    present_columns,
+    table_rows,
+)
 from mtlib.data.files.read_file import carried_by, read_one_file
 from mtlib.data.files.readers import Row, Wanted
 from mtlib.runtime.errors import first_line, nearest_first, require
@@ -18,8 +28,6 @@ if TYPE_CHECKING:
 
 SAVED_NAMES = ("dataset_dict.json", "state.json")
 """Files that identify a folder that `save_to_disk` wrote, with several splits or one."""
-BATCH_ROWS = 10_000
-"""Rows that become Python objects at once."""
 BLANK_ALONE = {"keep_default_na": False, "na_values": [""]}
 """Settings of the library's reader of CSV files, which otherwise takes texts such as `null` and `NA` for missing."""
 
@@ -41,11 +49,34 @@ def read_hub_data(path: str, split: str, wanted: Wanted) -> Iterator[Row]:
         for file in files:
             yield from read_one_file(file, wanted)
         return
-    data, name = load_split(path, split), f"{path} {split}"
+    (data, sources), name = load_split(path, split), f"{path} {split}"
     columns = present_columns(name, data.column_names, wanted)
-    tables = data.select_columns(columns).with_format("arrow").iter(BATCH_ROWS)
-    batches = (batch for table in tables for batch in table.to_batches())
-    yield from table_rows(batches, name, columns, feature_names(data, columns[-1]), wanted)
+    names = feature_names(data, columns[-1])
+    for source, carried in names_in_files(sources, columns[-1]).items():
+        rule = f"{source}: column {columns[-1]} must have its classes in the order of the data set's first file"
+        rule += f" ({', '.join(names)}), by which the library datasets names them all, or be read by its path"
+        require(not carried or carried == tuple(names), rule, ", ".join(carried))
+    count_split_values(data.features.arrow_schema, functools.partial(batches_of, data), wanted)
+    yield from table_rows(batches_of(data, BATCH_ROWS, columns), name, columns, names, wanted)
+
+
+def batches_of(data: "Dataset", size: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yields these columns of a split in batches of so many rows at most."""
+    for table in data.select_columns(list(dict.fromkeys(columns))).with_format("arrow").iter(size):
+        yield from table.to_batches()
+
+
+def names_in_files(sources: Sequence[str], column: str) -> dict[str, tuple[str, ...]]:
+    """Returns the names that Parquet files themselves carry for the numbers of a column, by file; of files that are
+    not on this machine the names of the first one, as each takes a request."""
+    import fsspec  # comes with the library datasets
+
+    local, found = [source for source in sources if "://" not in source], dict[str, tuple[str, ...]]()
+    for source in local or sources[:1]:
+        if format_of(source) == "parquet":
+            with contextlib.suppress(OSError, pa.ArrowException), fsspec.open(source, "rb") as stream:
+                found[source] = carried_names(pq.read_schema(stream), column)
+    return found
 
 
 def hub_class_names(path: str, split: str, column: str) -> dict[str, tuple[str, ...]]:
@@ -54,7 +85,8 @@ def hub_class_names(path: str, split: str, column: str) -> dict[str, tuple[str, 
     if files := local_files(path, split):
         folder = path.removeprefix(HUB_PREFIX).partition("#")[0]
         return {os.path.relpath(file, folder): carried_by(file, FileFormat(), column) for file in files}
-    return {f"{path} {split}": tuple(feature_names(load_split(path, split), column))}
+    data, _ = load_split(path, split)
+    return {f"{path} {split}": tuple(feature_names(data, column))}
 
 
 def feature_names(data: "Dataset", column: str) -> Sequence[str]:
@@ -100,12 +132,14 @@ def check_access_token() -> None:
     require(wrong is None, rule, f"another character at place {wrong}")
 
 
-def load_split(path: str, split: str) -> "Dataset":
-    """Returns one split of the data set that a path names; a data set without splits counts as train."""
+def load_split(path: str, split: str) -> tuple["Dataset", list[str]]:
+    """Returns one split of the data set that a path names, and the paths of the files that it was made of as far as
+    they are known; a data set without splits counts as train."""
     rule = f"a split of {path} must be named without a slice or a sum, as it is read whole"
     require(not set(split) & {"[", "+"}, rule, f"'{split}'")
     datasets = import_datasets(path)
     name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")
+    sources: list[str] = []
     try:
         if Path(name).is_absolute() and any(Path(name, marker).is_file() for marker in SAVED_NAMES):
             loaded: Any = datasets.load_from_disk(name)
@@ -113,14 +147,14 @@ def load_split(path: str, split: str) -> "Dataset":
             check_access_token()
             builder = make_builder(name, configuration or None)
             builder.download_and_prepare()
+            sources = list((builder.config.data_files or {}).get(split, ()))
             loaded = builder.as_dataset()
     except Exception as error:  # the type depends on the format and on the HTTP library
         raise ValueError(f"{path} must be a data set that can be read, got: {with_cause(error)}") from error
     splits = loaded if isinstance(loaded, dict) else {"train": loaded}
     if split not in splits:
         raise ValueError(f"{path} has no split '{split}'; {nearest_first(split, list(splits))}")
-    data: Dataset = splits[split]
-    return data
+    return splits[split], sources
 
 
 def with_cause(error: BaseException) -> str:

@@ -1,5 +1,7 @@
 """Reads rows of JSON: an object a line, an array of objects or of lists, and objects of arrays, one for each split."""
 
+import functools
+import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,8 +15,8 @@ from mtlib.data.files.readers import (
     Row,
     Wanted,
     check_surrogates,
+    count_splits,
     decode_lines,
-    may_be_split,
 )
 from mtlib.runtime.errors import nearest_first, require
 
@@ -43,14 +45,17 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
     """
     lines = decode_lines(stream, name, wanted.format.encoding)
     places = line_objects(lines, name) if is_lines else array_objects("".join(lines), name, wanted)
-    keys, is_numbered, watched = wanted.columns, False, list[str]()
-    for number, (where, item) in enumerate(rows_of_export(places, wanted.list_column, wanted.left_out, wanted.tools)):
-        if number == 0 and wanted.is_numbered and not (keys[0] and value_of_key(item, keys[0]) is not MISSING):
-            keys, is_numbered = keys[1:], True
-        if number == 0:
-            watched = [key for key, value in item.items() if may_be_split(key, value, wanted)]
-        for key in watched:
-            wanted.split_values[key][str(item.get(key))] += 1
+    rows = rows_of_export(places, wanted.list_column, wanted.findings)
+    first = next(rows, None)
+    if first is None:
+        return
+    keys, is_numbered = wanted.columns, False
+    if wanted.is_numbered and not (keys[0] and value_of_key(first[1], keys[0]) is not MISSING):
+        keys, is_numbered = keys[1:], True
+    names = {last_key(key) for key in keys}  # rows of exports have some values twice, with dots and without
+    others = (key for key in keys_of(first[1]) if last_key(key) not in names)
+    unwanted = ((key, functools.partial(value_of_key, key=key)) for key in others)
+    for where, item in count_splits(itertools.chain([first], rows), unwanted, wanted):
         cells = []
         for key in keys:
             value = value_of_key(item, key)
@@ -58,7 +63,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
                 hint = nearest_first(key, list(item), taken=keys)
                 raise MissingColumnError(f"{where}: key {key} is missing; {hint}")
             cells.append(cell_text(where, key, value, may_be_list=key == wanted.list_column))
-        yield where, [str(number), *cells] if is_numbered else cells
+        yield where, [str(next(wanted.findings.num_rows)), *cells] if is_numbered else cells
 
 
 def line_objects(lines: Iterable[str], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -118,7 +123,7 @@ def count_other_arrays(found: Mapping[str, Any], wanted: Wanted) -> None:
     known = {key for keys in SPLIT_KEYS.values() for key in keys}
     for key, rows in found.items():
         if key not in known and isinstance(rows, list):
-            wanted.left_out[f"{key} is for no split"] += len(rows)
+            wanted.findings.left_out[f"{key} is for no split"] += len(rows)
 
 
 def named_cells(where: str, cells: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
@@ -151,6 +156,17 @@ def parse_object(where: str, text: str) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise ValueError(f"{where}: a line must be a JSON object, got {text.strip()[:MAX_QUOTED_VALUE]}")
     return item
+
+
+def keys_of(item: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the keys of an object, those of inner objects with dots."""
+    for key, value in item.items():
+        yield from (f"{key}.{inner}" for inner in keys_of(value)) if isinstance(value, Mapping) else (key,)
+
+
+def last_key(key: str) -> str:
+    """Returns what follows the last dot of a key; itself without dots."""
+    return key.rpartition(".")[2]
 
 
 def value_of_key(item: Mapping[str, Any], key: str) -> Any:

@@ -1,17 +1,19 @@
 """Reads rows of cells from Arrow tables: Parquet files, and the data sets that `hub_datasets` loads."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mtlib.data.files.json_files import cell_text
-from mtlib.data.files.readers import ClassNames, Row, Wanted, find_columns, may_be_split
+from mtlib.data.files.readers import SPLIT_ROWS, ClassNames, Row, Wanted, find_columns, is_split_word
 from mtlib.runtime.errors import first_line
 
-PARQUET_SUFFIX = ".parquet"
+BATCH_ROWS = 10_000
+"""Rows that become Python objects at once."""
 NO_CLASS = -1
 """The number of a missing class label in data sets of Hugging Face."""
 
@@ -31,26 +33,38 @@ def read_parquet_stream(stream: IO[bytes], name: str, wanted: Wanted) -> Iterato
         with pq.ParquetFile(stream, page_checksum_verification=True) as file:
             schema = file.schema_arrow
             columns = present_columns(name, schema.names, wanted)
-            count_split_values(file, columns, wanted)
-            batches = file.iter_batches(columns=columns)
+            count_split_values(schema, lambda size, names: file.iter_batches(size, columns=names), wanted)
+            batches = file.iter_batches(columns=list(dict.fromkeys(columns)))  # rows may be selected by their label
             yield from table_rows(batches, name, columns, carried_names(schema, columns[-1]), wanted)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} must be a Parquet file that can be read, got: {first_line(error)}") from error
 
 
-def count_split_values(file: pq.ParquetFile, columns: Sequence[str], wanted: Wanted) -> None:
-    """Counts the values of columns that are not wanted and perhaps say which split a row is for."""
-    texts = [
-        own.name for own in file.schema_arrow if pa.types.is_string(own.type) or pa.types.is_large_string(own.type)
-    ]
-    others = [name for name in texts if name not in columns]
-    first: list[dict[str, Any]] = []
-    if others:
-        first = next(file.iter_batches(1, columns=others), pa.record_batch({})).to_pylist()
-    watched = [name for row in first for name, value in row.items() if may_be_split(name, value, wanted)]
-    for batch in file.iter_batches(columns=watched) if watched else ():
-        for column in watched:
-            wanted.split_values[column].update(map(str, batch.column(column).to_pylist()))
+def count_split_values(
+    schema: pa.Schema, read_batches: Callable[[int, list[str]], Iterable[pa.RecordBatch]], wanted: Wanted
+) -> None:
+    """Counts the values of columns of text that are not wanted and perhaps say which split a row is for.
+
+    Args:
+        schema: of the data.
+        read_batches: returns all rows, by the number of rows of a batch and the names of the columns.
+        wanted: gets the values.
+    """
+    texts = [own.name for own in schema if pa.types.is_string(own.type) or pa.types.is_large_string(own.type)]
+    others = [name for name in texts if name not in wanted.columns]
+    if not others or not wanted.split:
+        return
+    first = next(iter(read_batches(SPLIT_ROWS, others)), pa.record_batch({}))
+    watched = [name for name, column in zip(first.schema.names, first.columns, strict=True) if has_split_word(column)]
+    for batch in read_batches(BATCH_ROWS, watched) if watched else ():
+        for name in watched:
+            counts = wanted.findings.split_values.setdefault(name, Counter())
+            counts.update(str(value).strip() for value in batch.column(name).to_pylist())
+
+
+def has_split_word(column: pa.Array) -> bool:
+    """Returns whether a value of a column is a word for a split."""
+    return any(map(is_split_word, column.to_pylist()))
 
 
 def present_columns(name: str, header: list[str], wanted: Wanted) -> list[str]:
@@ -100,7 +114,7 @@ def table_rows(
                 cell_text(where, column, value, may_be_list=column == wanted.list_column)
                 for column, value in zip(columns, named, strict=True)
             ]
-            yield where, [str(number), *cells] if len(columns) < len(wanted.columns) else cells
+            yield where, [str(next(wanted.findings.num_rows)), *cells] if len(columns) < len(wanted.columns) else cells
         first += batch.num_rows
 
 

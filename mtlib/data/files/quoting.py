@@ -6,13 +6,11 @@ a mark ends with one and doubles those within, and no other cell has any.
 
 import codecs
 import functools
-import mmap
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mtlib.config.data import COMPRESSIONS
 from mtlib.data.files.opening import open_decompressed
 from mtlib.data.files.readers import WIDE_ENCODINGS, short_name
 from mtlib.tasks import FileFormat
@@ -27,10 +25,8 @@ and end with a mark by chance."""
 class Quoting:
     """How a TSV file is to be read."""
 
-    name: Literal["", "standard", "none"]
-    """Empty: there is no quotation mark."""
-    is_certain: bool = True
-    """Whether the file shows it; otherwise both readings fit."""
+    name: Literal["", "standard", "none", "unclear"]
+    """Empty: there is no quotation mark. `unclear`: both readings fit, so it is read as `none`."""
     example: str = ""
     """A cell in marks, as it lies in the file."""
     num_quoted: int = 0
@@ -44,21 +40,17 @@ def find_quoting(path: Path, given: FileFormat) -> Quoting:
 
 
 @functools.lru_cache(maxsize=256)
-def cached_quoting(path: Path, encoding: str, separator: str, size: int, _changed: int) -> Quoting:
+def cached_quoting(path: Path, encoding: str, separator: str, _size: int, _changed: int) -> Quoting:
     """`find_quoting` of a file with this size and time of change."""
     mark = (separator or "\t").encode()
-    if not size:
-        return Quoting(name="")
     with open_decompressed(path) as stream:
-        if codecs.lookup(encoding or "utf-8").name.startswith(WIDE_ENCODINGS) or not mark.isascii():
-            return quoting_of(stream.read().decode(encoding or "utf-8", "replace").encode(), mark)
-        if path.suffix.lower() in COMPRESSIONS:
-            return quoting_of(stream.read(), mark)
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return quoting_of(content, mark)
+        content = stream.read()
+    if codecs.lookup(encoding or "utf-8").name.startswith(WIDE_ENCODINGS) or not mark.isascii():
+        content = content.decode(encoding or "utf-8", "replace").encode()
+    return quoting_of(content, mark)
 
 
-def quoting_of(content: "bytes | mmap.mmap", separator: bytes = b"\t") -> Quoting:
+def quoting_of(content: bytes, separator: bytes = b"\t") -> Quoting:
     """Returns how the content of a TSV file is to be read.
 
     Cells in marks prove standard quoting if one holds a doubled mark, or if a whole column stands in marks. Where one
@@ -81,26 +73,26 @@ def quoting_of(content: "bytes | mmap.mmap", separator: bytes = b"\t") -> Quotin
     if not num_quoted:
         return Quoting(name="")
     if has_wide_cell:
-        bare = quoted.sub(b"", bytes(content))
+        bare = quoted.sub(b"", content)
         is_better = count_uneven_lines(bare, separator) < count_uneven_lines(content, separator)
         return Quoting(name="standard" if is_better else "none", num_quoted=num_quoted)
     is_proven = is_doubled or has_quoted_column(content, separator)
     text = example.decode("utf-8", "replace")
-    return Quoting(name="standard" if is_proven else "none", is_certain=is_proven, example=text, num_quoted=num_quoted)
+    return Quoting(name="standard" if is_proven else "unclear", example=text, num_quoted=num_quoted)
 
 
-def filled_lines(content: "bytes | mmap.mmap") -> list[bytes]:
+def filled_lines(content: bytes) -> list[bytes]:
     """Returns the lines that are not blank."""
-    return [line for line in bytes(content).removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip(b"\r\n")]
+    return [line for line in content.removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip(b"\r\n")]
 
 
-def count_uneven_lines(content: "bytes | mmap.mmap", separator: bytes) -> int:
+def count_uneven_lines(content: bytes, separator: bytes) -> int:
     """Returns how many lines have more or fewer cells than the first one."""
     counts = [line.count(separator) for line in filled_lines(content)]
     return sum(count != counts[0] for count in counts)
 
 
-def has_quoted_column(content: "bytes | mmap.mmap", separator: bytes) -> bool:
+def has_quoted_column(content: bytes, separator: bytes) -> bool:
     """Returns whether all cells of a column stand in marks, its name aside where there are many."""
     lines = filled_lines(content)
     rows = [line.split(separator) for line in (lines[1:] if len(lines) >= MANY_LINES else lines)]
@@ -110,7 +102,7 @@ def has_quoted_column(content: "bytes | mmap.mmap", separator: bytes) -> bool:
 def describe_quoting(path: Path, given: FileFormat, key: str) -> str:
     """Returns a line about a file that fits both readings, with both and the key that decides; "" for any other."""
     found = find_quoting(path, given)
-    if found.is_certain:
+    if found.name != "unclear":
         return ""
     cells = "1 cell stands" if found.num_quoted == 1 else f"{found.num_quoted:,} cells stand"
     bare = found.example[1:-1]

@@ -1,8 +1,10 @@
 """Reads the rows of one file in any format."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,27 +23,42 @@ from mtlib.tasks import FileFormat
 def read_one_file(path: Path, wanted: Wanted) -> Iterator[Row]:
     """Yields the rows of a file; ValueError as the readers of its format, or if it cannot be opened."""
     form: Format | None = wanted.format.name or format_of(path.name)  # type: ignore[assignment]
-    try:
+    with faults_as_value_error(str(path)):
         if form == "tsv" and not wanted.format.quoting:
             found = dataclasses.replace(wanted.format, quoting=find_quoting(path, wanted.format).name)
             wanted = dataclasses.replace(wanted, format=found)
         with open_decompressed(path) as stream:
-            match form:
-                case "parquet":
-                    yield from read_parquet_stream(stream, path.name, wanted)
-                case "xlsx":
-                    yield from read_excel_stream(stream, path.name, wanted)
-                case "json" | "jsonl":
-                    yield from read_json_stream(stream, path.name, form == "jsonl", wanted)
-                case "text":
-                    yield from read_whole_text(stream, path, wanted)
-                case None:
-                    raise ValueError(f"{path} must have a format that its name says")
-                case _:
-                    yield from read_stream(stream, short_name(path), form, wanted)
+            if form == "text":
+                yield from read_whole_text(stream, path, wanted)
+            elif form is not None:
+                yield from read_rows(stream, short_name(path), form, wanted)
+            else:
+                raise ValueError(f"{path} must have a format that its name says")
+
+
+def read_rows(stream: IO[bytes], name: str, form: Format, wanted: Wanted) -> Iterator[Row]:
+    """Yields the rows of a stream of bytes in any format but `text`; ValueError as the reader of its format, or if it
+    cannot be read, about its `name`."""
+    with faults_as_value_error(name):
+        match form:
+            case "parquet":
+                yield from read_parquet_stream(stream, name, wanted)
+            case "xlsx":
+                yield from read_excel_stream(stream, name, wanted)
+            case "json" | "jsonl":
+                yield from read_json_stream(stream, name, form == "jsonl", wanted)
+            case _:
+                yield from read_stream(stream, name, form, wanted)
+
+
+@contextlib.contextmanager
+def faults_as_value_error(name: str) -> Iterator[None]:
+    """Raises ValueError, about a file, for what its system and libraries raise when it cannot be read."""
+    try:
+        yield
     except (OSError, pa.ArrowException) as error:
         why = getattr(error, "strerror", None) or first_line(error)
-        raise ValueError(f"{path} must be a readable file, got: {why}") from error
+        raise ValueError(f"{name} must be a readable file, got: {why}") from error
 
 
 def is_file_of_splits(path: Path, given: FileFormat, splits: Iterable[str]) -> bool:

@@ -10,12 +10,13 @@ import csv
 import io
 import itertools
 import json
+import operator
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from mtlib.config.data import Format
 from mtlib.runtime.errors import nearest_first, require
@@ -36,6 +37,8 @@ SPLIT_WORDS = frozenset({"train", "training", "trial", "dev", "val", "valid", "v
 """What columns say that name the split of each row, in lower case."""
 FASTTEXT_LABEL = "__label__"
 """Before each label at the beginning of a line of fastText's format."""
+SPLIT_ROWS = 100
+"""The first rows of a file, by which a column is recognised that names the split of each row."""
 CHUNK_BYTES = 2**20
 """Bytes that are decoded at once to see whether a file is UTF-8."""
 WIDE_ENCODINGS = ("utf-16", "utf-32")
@@ -43,6 +46,10 @@ WIDE_ENCODINGS = ("utf-16", "utf-32")
 
 Row = tuple[str, list[str]]
 """Position of a row, e.g. `quora-dev.csv:17`, and its cells without white space at their ends."""
+
+
+Cells = TypeVar("Cells")
+"""A row as its format has it: cells, or an object."""
 
 
 class MissingColumnError(ValueError):
@@ -57,6 +64,20 @@ class ClassNames:
     """In the order of the labels; empty: any."""
     mapping: str
     """The setting that maps what data carry to labels, in messages."""
+
+
+@dataclass(kw_only=True)
+class Findings:
+    """What readers find besides rows, added up over all files of a source."""
+
+    left_out: Counter[str] = field(default_factory=Counter)
+    """The rows that are left out, by reason."""
+    split_values: dict[str, Counter[str]] = field(default_factory=dict)
+    """The values of each column that is not wanted and perhaps says which split each row is for."""
+    tools: set[str] = field(default_factory=set)
+    """The annotation tools whose exports were read."""
+    num_rows: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers the rows of files without ids."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,13 +102,9 @@ class Wanted:
     num_filters: int = 0
     """How many columns stand after that of the id by which rows are selected."""
     split: str = "train"
-    """Whose rows are read of a JSON object that has an array for each split."""
-    left_out: Counter[str] = field(default_factory=Counter)
-    """Gets the rows that are left out, by reason."""
-    split_values: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """Gets the values, by column, of those columns besides `columns` that perhaps say which split a row is for."""
-    tools: set[str] = field(default_factory=set)
-    """Gets the names of the annotation tools whose exports are read."""
+    """Whose rows are read of a JSON object that has an array for each split; empty: rows are of no split."""
+    findings: Findings = field(default_factory=Findings)
+    """Gets what readers find besides rows."""
     class_names: ClassNames | None = None
     """For Parquet and data sets that carry names for the numbers of the last column. None: the numbers are the cells.
     Otherwise the names are, and must be `class_names.names` in their order, unless that is empty."""
@@ -155,7 +172,8 @@ def decode_lines(stream: IO[bytes], name: str, encoding: str = "") -> Iterator[s
             line = data.decode("utf-8-sig" if number == 1 and codec == "utf-8" else codec)
         except UnicodeDecodeError as error:
             byte, likely = error.object[error.start], likely_encoding(stream, data)
-            hint = f'; perhaps it is {likely}: encoding = "{likely}" in tasks.toml' if likely != encoding else ""
+            key = f'encoding = "{likely}" of a task in tasks.toml'
+            hint = f"; perhaps it is {likely}: {key}" if likely != encoding else ""
             raise ValueError(f"{rule}, got byte 0x{byte:02x}{hint}") from error
         require("\0" not in line, rule, "a zero byte")  # UTF-16 of English text decodes as UTF-8 with zeros between
         yield line
@@ -221,20 +239,47 @@ def read_table(
         header = list(next((names for names in wanted.headers if len(names) == len(first)), wanted.headers[0]))
         records = itertools.chain([(where, first)], records)
     check_delimiter(where, header, wanted.columns, delimiters)
-    positions, watched = find_columns(where, header, wanted), list[int]()
-    for number, (where, cells) in enumerate(records):
+    positions = find_columns(where, header, wanted)
+    unwanted = [(name, operator.itemgetter(at)) for at, name in enumerate(header) if name not in wanted.columns]
+    for where, cells in count_splits(checked_rows(records, header, is_filled), unwanted, wanted):
+        yield where, [str(next(wanted.findings.num_rows)) if at is None else cells[at].strip() for at in positions]
+
+
+def checked_rows(records: Iterable[Row], header: list[str], is_filled: bool) -> Iterator[Row]:
+    """Yields rows with as many cells as the header; raises as `check_num_cells`."""
+    for where, cells in records:
         filled = cells + [""] * (len(header) - len(cells)) if is_filled else cells
         check_num_cells(where, header, filled)
-        if number == 0:
-            watched = [at for at, cell in enumerate(filled) if may_be_split(header[at], cell, wanted)]
-        for at in watched:
-            wanted.split_values[header[at]][filled[at].strip()] += 1
-        yield where, [str(number) if at is None else filled[at].strip() for at in positions]
+        yield where, filled
 
 
-def may_be_split(column: str, cell: object, wanted: Wanted) -> bool:
-    """Returns whether a column, by its first cell, perhaps says which split each row is for."""
-    return isinstance(cell, str) and cell.strip().casefold() in SPLIT_WORDS and column not in wanted.columns
+def count_splits(
+    rows: Iterable[tuple[str, Cells]], unwanted: Iterable[tuple[str, Callable[[Cells], object]]], wanted: Wanted
+) -> Iterator[tuple[str, Cells]]:
+    """Yields rows, and counts the values of columns that perhaps say which split each row is for.
+
+    Args:
+        rows: with their positions.
+        unwanted: the name of each column that is not wanted, and what returns its value in a row.
+        wanted: gets the values, of columns that have a word such as `train` in one of the first rows.
+    """
+    ahead = iter(rows)
+    first = list(itertools.islice(ahead, SPLIT_ROWS if wanted.split else 0))
+    watched = [
+        (name, value_in) for name, value_in in unwanted if any(is_split_word(value_in(cells)) for _, cells in first)
+    ]
+    if not watched:
+        yield from itertools.chain(first, ahead)
+        return
+    for where, cells in itertools.chain(first, ahead):
+        for name, value_in in watched:
+            wanted.findings.split_values.setdefault(name, Counter())[str(value_in(cells)).strip()] += 1
+        yield where, cells
+
+
+def is_split_word(value: object) -> bool:
+    """Returns whether a value is a word for a split."""
+    return isinstance(value, str) and value.strip().casefold() in SPLIT_WORDS
 
 
 def csv_records(lines: Iterator[str], name: str, delimiters: str, *, may_hold_tabs: bool = False) -> Iterator[Row]:

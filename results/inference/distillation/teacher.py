@@ -27,7 +27,7 @@ from results.inference.distillation.taught_rows import (
     write_once,
 )
 from results.inference.models import ModelSource, find_trials
-from results.inference.readers import find_format, name_input, open_input, read_texts
+from results.inference.readers import find_format, name_input, new_text_format, open_input, read_texts
 from results.records.selection import OWN_SWEEP, Selection
 
 UNLABELLED_FLAG = "--unlabelled"
@@ -140,7 +140,8 @@ def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str
             continue
         with file.open() as stream:
             form = find_format(file.place, UNLABELLED_FLAG)
-            rows = read_texts(stream, name_input(file.place), form, file.columns or task.text_columns)
+            given = new_text_format(task, file.place, form)
+            rows = read_texts(stream, name_input(file.place), form, file.columns or task.text_columns, given=given)
             texts |= dict.fromkeys(row.texts for row in rows if not row.is_blank)
     if not texts:
         return TaughtRows(ids=[], texts=[], labels=None)

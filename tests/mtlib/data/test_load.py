@@ -312,7 +312,7 @@ def with_tables(folder: Path, train: str, dev: str, keys: str = "") -> Path:
         (QUOTED, BOTH, "standard"),
         (BOTH, QUOTED, "standard"),
         (BARE, BOTH, "none"),
-        (BOTH, BOTH, ""),
+        (BOTH, BOTH, "unclear"),
         ("text\tlabel\na\tno\n", QUOTED, "standard"),
         ("text\tlabel\na\tno\n", "text\tlabel\na\tno\n", ""),
     ],

@@ -72,7 +72,9 @@ def test_rows_are_shown_as_they_are_read(tmp_path: Path) -> None:
 
 
 def labelled(*labels: object) -> dict[str, object]:
-    return {"text": [f"this is text {at} of all" for at in range(len(labels))], "label": list(labels)}
+    """Twenty texts or more, so that some can be dev, with these labels in turn."""
+    count = 20 // len(labels) + 1
+    return {"text": [f"this is text {at} of all" for at in range(count * len(labels))], "label": list(labels) * count}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,8 @@ def test_the_kind_follows_from_the_labels(labels: Any, keys: dict[str, Any], num
 
 
 def test_a_column_that_says_the_split_selects_rows(tmp_path: Path) -> None:
-    frame = pd.DataFrame({**labelled("a", "b", "a"), "the part": ["TRAIN", "TRIAL", "TEST"]})
+    content = labelled("a", "b", "a")
+    frame = pd.DataFrame({**content, "the part": ["TRAIN", "TRAIN", "TRIAL", "TRAIN", "TEST", "TRIAL", "TEST"] * 3})
     frame.to_csv(tmp_path / "all.txt", sep="\t", index=False)
     tasks, _ = propose(tmp_path)
     assert tasks["task"]["format"] == "tsv"
@@ -169,9 +172,9 @@ def test_files_with_other_columns_are_tasks_of_their_own(tmp_path: Path) -> None
         ),
         (
             "export.json",
-            json.dumps([{"text": "a short one here", "cats": {"a": 1.0, "b": 0.0}}]),
-            {"label": "cats"},
-            ["the names of the labels", "the files look like exports of spaCy; their labels: cats"],
+            json.dumps([{"text": f"a short one here {at}", "cats": {"a": at % 2, "b": at > 8}} for at in range(20)]),
+            {"label": "cats", "kind": "multilabel", "labels": ["a", "b"]},
+            ["the files look like exports of spaCy; their labels: cats"],
         ),
         (
             "export.json",
@@ -179,12 +182,12 @@ def test_files_with_other_columns_are_tasks_of_their_own(tmp_path: Path) -> None
                 [
                     {
                         "id": at,
-                        "data": {"text": "a short one here"},
+                        "data": {"text": f"a short one here {at}"},
                         "annotations": [
                             {"result": [{"from_name": "tone", "type": "choices", "value": {"choices": [name]}}]}
                         ],
                     }
-                    for at, name in enumerate(("a", "b"))
+                    for at, name in enumerate(("a", "b") * 10)
                 ]
             ),
             {"label": "tone", "labels": ["a", "b"], "texts": ["text"]},
@@ -195,16 +198,129 @@ def test_files_with_other_columns_are_tasks_of_their_own(tmp_path: Path) -> None
 def test_what_a_proposal_is_unsure_of_is_a_comment(
     name: str, content: str | bytes, keys: dict[str, Any], unsure: list[str], tmp_path: Path
 ) -> None:
-    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for split in ("train", "dev"):
+        (tmp_path / name.replace("train", split)).write_bytes(
+            content if isinstance(content, bytes) else content.encode()
+        )
     tasks, found = propose(tmp_path)
     assert {key: tasks["task"].get(key) for key in keys} == keys
     assert found == unsure
 
 
+LINES = [f"this is line {at} of all" for at in range(20)]
+CLASSES = ["a", "b"] * 10
+LABELLED = list(zip(LINES, CLASSES, strict=True))
+TABLE = ["text,label", *(f"{line},{name}" for line, name in LABELLED)]
+IN_FOLDERS = {
+    f"{split}/{name}/{at}.txt": [f"{LINES[at]} {split}"]
+    for split in ("train", "test")
+    for name in "ab"
+    for at in range(9)
+}
+Files = dict[str, list[str]]
+
+
+@pytest.mark.parametrize(
+    ("files", "keys"),
+    [
+        (  # a label a line, and the names of the labels
+            {"train_text.txt": LINES, "train_labels.txt": ["0", "2"] * 10, "mapping.txt": ["0\tno", "1\tso", "2\tyes"]},
+            {"labels": ["no", "so", "yes"], "train": {"files": "train_text.txt", "labels": "train_labels.txt"}},
+        ),
+        (
+            {"train/seq.in": LINES, "train/label": CLASSES, "valid/seq.in": LINES[:9], "valid/label": CLASSES[:9]},
+            {
+                "train": {"files": "train/seq.in", "labels": "train/label"},
+                "dev": {"files": "valid/seq.in", "labels": "valid/label"},
+            },
+        ),
+        (  # a file for each class
+            {"rt.neg": LINES[:9], "rt.pos": LINES[9:]},
+            {"labels": ["neg", "pos"], "train": {"files": {"neg": "rt.neg", "pos": "rt.pos"}}},
+        ),
+        (  # a folder for each class
+            IN_FOLDERS,
+            {
+                "format": "text",
+                "label": "folder",
+                "labels": ["a", "b"],
+                "train": "train/*/*.txt",
+                "test": "test/*/*.txt",
+            },
+        ),
+        (  # a label before each line
+            {"data.train": [f"{name.upper()}:fine {line}" for line, name in LABELLED]},
+            {"labels": ["A", "B"], "pattern": r"(?P<label>[^\s:]+):(?P<detail>[^\s:]+) (?P<text>.*)"},
+        ),
+        (
+            {"all.txt": [f"{name}: {line}" for line, name in LABELLED]},
+            {"labels": ["a", "b"], "pattern": r"(?P<label>[^\s:]+):\s+(?P<text>.*)"},
+        ),
+        (  # a separator other than tabs
+            {"all.txt": [f"{line}@{name}" for line, name in LABELLED]},
+            {"labels": ["a", "b"], "format": "tsv", "separator": "@", "columns": ["column1", "column2"]},
+        ),
+        (  # lists in JSON, and an array for each split
+            {"all.json": [json.dumps(LABELLED)]},
+            {"labels": ["a", "b"], "columns": ["column1", "column2"]},
+        ),
+        (
+            {"all.json": [json.dumps({"train": LABELLED[:12], "val": LABELLED[12:]})]},
+            {"labels": ["a", "b"], "train": "all.json", "dev": "all.json"},
+        ),
+        (  # folders of splits, test without labels
+            {
+                "train/set.csv": TABLE,
+                "dev/set.csv": TABLE[:5],
+                "test/set.csv": ["text", "a text without a label"],
+                "LICENSE": ["a text of many words"],
+            },
+            {"train": "train/set.csv", "dev": "dev/set.csv", "test": "test/set.csv"},
+        ),
+        ({"device.csv": TABLE}, {"train": "device.csv", "dev": 0.1}),  # `dev` is no word of it
+    ],
+)
+def test_files_that_belong_together_are_one_task_that_is_read(
+    files: Files, keys: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "train"  # the names of folders above do not count
+    for name, lines in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("\n".join([*lines, ""]))
+    tasks, unsure = propose(folder)
+    assert list(tasks) == ["task"]
+    assert {key: tasks["task"].get(key) for key in keys} == keys
+    assert not [line for line in unsure if "cannot be read" in line]
+    assert "# rows as they were read:" in list(suggest_tasks(folder))
+
+
+def test_other_columns_that_may_be_labels_are_named(tmp_path: Path) -> None:
+    frame = pd.DataFrame({**labelled("a", "b"), "part": "x", "score": range(22), "intent": ["c", "d"] * 11})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    tasks, unsure = propose(tmp_path)
+    assert tasks["task"]["label"] == "label"
+    assert unsure == ["these columns may be labels: label, intent, score"]
+
+
+def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    WRITERS["csv"](tmp_path / "train.csv")
+    (tmp_path / "more.parquet").write_bytes(b"\0\1")
+    (tmp_path / "empty.csv").touch()
+    assert [line.partition(": ")[0] for line in propose(tmp_path)[1] if "not read" in line] == ["not read"] * 2
+    assert "# unsure: not read: empty.csv: a file must have rows, got none" in list(suggest_tasks(tmp_path))
+
+
+def test_a_proposal_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    frame = pd.DataFrame(labelled("a", "b"))
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    frame.replace({"label": {"b": "c"}}).to_csv(tmp_path / "dev.csv", index=False)
+    (line,) = propose(tmp_path)[1]
+    assert line.startswith("these files cannot be read so: unknown label in column label of dev.csv:3 'c'")
+
+
 def test_names_of_classes_in_parquet_files_are_proposed(tmp_path: Path) -> None:
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])})
-    rows = {"text": ["a text of some words", "one of more words"], "label": [1, 0]}
-    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "train.parquet")
+    datasets.Dataset.from_dict(labelled(1, 0), features=features).to_parquet(tmp_path / "train.parquet")
     tasks, unsure = propose(tmp_path)
     assert (tasks["task"]["labels"], unsure) == (["no", "yes"], [])
 

@@ -132,7 +132,7 @@ def test_parquet_is_read_like_other_tables_but_not_through_a_pipe(tmp_path: Path
     os.close(writing)
     with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor has no path
         message = one_line_error(lambda: list(read_texts(pipe, "standard input", "parquet", ("sentence",))))
-    assert message == "--input must be a file where it is Parquet, got standard input"
+    assert message == "--input must be a file where it is Parquet or Excel, got standard input"
 
 
 def test_an_input_is_named_by_its_file_or_as_what_it_is() -> None:

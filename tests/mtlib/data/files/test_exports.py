@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from mtlib.data.files.exports import find_export, rows_of_export
+from mtlib.data.files.readers import Findings
 from tests.one_line_error import one_line_error
 
 
 def read(items: list[dict[str, Any]], label: str) -> tuple[list[Any], Counter[str]]:
     """The labels of the rows of an export, and what is left out."""
-    left_out = Counter[str]()
-    rows = rows_of_export([(f"t.json:{at}", item) for at, item in enumerate(items)], label, left_out, set())
-    return [item.get(label) for _, item in rows], left_out
+    findings = Findings()
+    rows = rows_of_export([(f"t.json:{at}", item) for at, item in enumerate(items)], label, findings)
+    return [item.get(label) for _, item in rows], findings.left_out
 
 
 def annotated(*values: dict[str, Any], cancelled: bool = False, name: str = "tone") -> dict[str, Any]:
@@ -63,7 +64,7 @@ def test_rows_that_label_studio_does_not_decide_are_counted(annotations: list[di
 
 
 def test_the_data_of_a_task_of_label_studio_are_its_columns() -> None:
-    ((_, row),) = rows_of_export([("t.json:0", studio(annotated(GOOD)))], "tone", Counter(), set())
+    ((_, row),) = rows_of_export([("t.json:0", studio(annotated(GOOD)))], "tone", Findings())
     assert (row["text"], row["source"], row["id"]) == ("A text", "x", 1)
 
 
@@ -125,6 +126,13 @@ def test_most_annotators_of_argilla_decide(is_flat: bool) -> None:
     ]
     left_out = Counter({f"{TIE} (Argilla)": 1, f"{NONE} tone (Argilla)": 2})
     assert read(items, "tone") == (["good", "bad", "good", ["a", "b"]], left_out)
+
+
+def test_a_field_or_metadata_of_the_name_of_a_question_is_no_answer() -> None:
+    record = argilla(False)
+    record |= {"fields": {"text": "x", "tone": "good"}, "metadata": {"tone": "bad"}}
+    assert read([record], "tone") == ([], Counter({f"{NONE} tone (Argilla)": 1}))
+    assert read([{**argilla(True), "source": "y"}], "source") == (["y"], Counter())
 
 
 def test_categories_of_spacy_that_apply_are_a_list() -> None:

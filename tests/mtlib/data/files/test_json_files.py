@@ -1,7 +1,6 @@
 """JSON lines and JSON files against json and pandas; every mistake is one line with file, line or row, and key."""
 
 import json
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 
 from mtlib.data.files.json_files import read_json_stream
-from mtlib.data.files.readers import Row, Wanted
+from mtlib.data.files.readers import Findings, Row, Wanted
 from mtlib.tasks import FileFormat
 from tests.one_line_error import one_line_error
 
@@ -85,10 +84,10 @@ def test_a_file_of_a_single_object_is_one_row() -> None:
 @pytest.mark.parametrize(("split", "keys"), [("train", ["train"]), ("dev", ["dev", "val", "valid", "validation"])])
 def test_an_object_may_have_an_array_for_each_split(split: str, keys: list[str]) -> None:
     for key in keys:
-        left_out = Counter[str]()
+        findings = Findings()
         content = {key: ROWS[:1], "test": ROWS, "oos_train": ROWS, "version": 2}
-        assert cells_of(read(content, split=split, left_out=left_out)) == CELLS[:1]
-        assert left_out == {"oos_train is for no split": 2}
+        assert cells_of(read(content, split=split, findings=findings)) == CELLS[:1]
+        assert findings.left_out == {"oos_train is for no split": 2}
 
 
 def test_rows_may_be_lists_where_columns_are_named() -> None:
@@ -112,9 +111,13 @@ def test_rows_without_ids_are_numbered_from_zero() -> None:
 
 
 def test_a_key_that_says_the_split_is_counted() -> None:
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    read([{**ROWS[0], "part": part} for part in ("train", "dev", "train")], split_values=counts)
-    assert counts == {"part": {"train": 2, "dev": 1}}
+    findings = Findings()
+    parts = ("none", "train", "dev", "train")
+    read(
+        [{**ROWS[0], "part": part, "meta": {"own": {"split": part}, "text": part}} for part in parts], findings=findings
+    )
+    counts = {"none": 1, "train": 2, "dev": 1}
+    assert findings.split_values == {"part": counts, "meta.own.split": counts}  # `text` is wanted
 
 
 REFUSED = [

@@ -1,7 +1,6 @@
 """Readers of delimited text and of lines against csv and pandas; every mistake is one line with file and line."""
 
 import csv
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mtlib.config.data import Format
-from mtlib.data.files.readers import Row, Wanted, read_stream, short_name
+from mtlib.data.files.readers import Findings, Row, Wanted, read_stream, short_name
 from mtlib.tasks import FileFormat
 from tests.one_line_error import one_line_error
 
@@ -129,17 +128,20 @@ REFUSED: list[tuple[Format, str | bytes, str]] = [
     (
         "csv",
         (CSV + "a,café,1\n").encode("latin-1"),
-        '2: a file must be UTF-8 text, got byte 0xe9; perhaps it is latin-1: encoding = "latin-1" in tasks.toml',
+        "2: a file must be UTF-8 text, got byte 0xe9; perhaps it is latin-1: "
+        'encoding = "latin-1" of a task in tasks.toml',
     ),
     (
         "csv",
         (CSV + "a,café,1\nb,it\u2019s,0").encode("cp1252"),
-        '2: a file must be UTF-8 text, got byte 0xe9; perhaps it is cp1252: encoding = "cp1252" in tasks.toml',
+        "2: a file must be UTF-8 text, got byte 0xe9; perhaps it is cp1252: "
+        'encoding = "cp1252" of a task in tasks.toml',
     ),
     (
         "csv",
         (CSV + "a,x,1\n").encode("utf-16"),
-        '1: a file must be UTF-8 text, got byte 0xff; perhaps it is utf-16: encoding = "utf-16" in tasks.toml',
+        "1: a file must be UTF-8 text, got byte 0xff; perhaps it is utf-16: "
+        'encoding = "utf-16" of a task in tasks.toml',
     ),
     ("csv", (CSV + "a,x,1\n").encode("utf-16-le"), "1: a file must be UTF-8 text, got a zero byte"),
 ]
@@ -241,10 +243,12 @@ def test_plain_lines_keep_tabs_and_marks_and_blank_ones_are_rows(tmp_path: Path)
 
 
 def test_a_column_that_says_the_split_is_counted(tmp_path: Path) -> None:
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    content = "id,part,premise,gold\na,train,x,1\nb, TEST ,test,0\nc,train,y,1\n"
-    read(tmp_path / "set.csv", "csv", content, split_values=counts)
-    assert counts == {"part": {"train": 2, "TEST": 1}}
+    findings = Findings()
+    content = "id,part,premise,gold\na,,x,1\nb, TEST ,test,0\nc,train,y,1\n"
+    read(tmp_path / "set.csv", "csv", content, findings=findings)
+    assert findings.split_values == {"part": {"": 1, "TEST": 1, "train": 1}}
+    read(tmp_path / "set.csv", "csv", content, findings=findings, split="")
+    assert findings.split_values["part"].total() == 3
 
 
 def test_a_file_that_is_utf_8_is_read_so_where_others_of_the_task_are_not(tmp_path: Path) -> None:
