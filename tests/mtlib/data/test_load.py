@@ -323,6 +323,18 @@ def test_the_files_of_a_task_show_its_quoting(train: str, dev: str, quoting: str
     assert files.format.quoting == quoting
 
 
+def test_missing_files_of_labels_are_named_with_the_others(tmp_path: Path) -> None:
+    keys = 'kind = "binary"\nlabels = ["no", "yes"]\ntexts = ["text"]\nlabel = "label"\nformat = "lines"\ndev = 0.1\n'
+    (tmp_path / "tasks.toml").write_text(f'[tasks.tone]\n{keys}train = {{files = "a.txt", labels = "~/no.labels"}}\n')
+    (tmp_path / "a.txt").touch()
+    tasks = data_tasks(tmp_path)
+    config = TrialConfig(
+        stages=(StageConfig(tasks=("tone",)),), data=DataConfig(tasks=tasks), tasks=default_task_configs(tasks)
+    )
+    message = one_line_error(read_data, config, tmp_path)
+    assert f"must be there, got no {Path.home()}/no.labels (tasks.tone.train)" in message
+
+
 def test_files_that_differ_in_quoting_are_refused_unless_it_is_given(tmp_path: Path) -> None:
     message = one_line_error(data_tasks, with_tables(tmp_path, QUOTED, BARE))
     assert message.startswith("the TSV files of tasks.tone must be alike in their quoting: write one of them again")

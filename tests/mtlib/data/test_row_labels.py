@@ -169,6 +169,15 @@ def test_lists_with_a_0_or_a_1_for_every_label_are_indicators() -> None:
         assert message == f"{rule}, got {cells[0]}"
 
 
+def test_lists_of_two_labels_are_indicators_unless_they_are_all_the_same() -> None:
+    task = replace(QQP, kind="multilabel", label_range=(0, 1), labels=("red", "green"), metric="")
+    mapping = ("red:0", "green:1", "0:0", "1:1")
+    assert labelled("[0, 1]", "[1, 1]", mapping=mapping, task=task).labels.tolist() == [[0, 1], [1, 1]]
+    assert labelled("[0, 1]", "[1]", mapping=mapping, task=task).labels.tolist() == [[1, 1], [0, 1]]
+    message = one_line_error(labelled, "[0, 1]", "[0, 1]", mapping=mapping, task=task)
+    assert message.startswith("f.csv: column gold must have lists of names")
+
+
 def test_the_choices_of_label_studio_are_a_list() -> None:
     task = replace(QQP, kind="multilabel", label_range=(0, 1), labels=("red", "green"), metric="")
     found = labelled('{"choices": ["green"]}', "red", mapping=("red:0", "green:1"), task=task)

@@ -1,14 +1,25 @@
 """New texts are read in every format, with ids and places, and never ahead; `tests/mtlib/data` tests the formats."""
 
+import dataclasses
 import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from results.inference.readers import InputFormat, TextRow, find_format, name_input, open_input, read_texts
+from mtlib.tasks import TASKS, FileFormat, TaskFiles
+from results.inference.readers import (
+    InputFormat,
+    TextRow,
+    find_format,
+    name_input,
+    new_text_format,
+    open_input,
+    read_texts,
+)
 from tests.mtlib.data.files.test_readers import PARTS, random_frame
 from tests.one_line_error import one_line_error
 
@@ -133,6 +144,33 @@ def test_parquet_is_read_like_other_tables_but_not_through_a_pipe(tmp_path: Path
     with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor has no path
         message = one_line_error(lambda: list(read_texts(pipe, "standard input", "parquet", ("sentence",))))
     assert message == "--input must be a file where it is Parquet or Excel, got standard input"
+
+
+@pytest.mark.parametrize("name", ["new.csv.gz", "new.csv.zip", "new.xlsx", "new.json.zst"])
+def test_compressed_files_and_excel_files_are_read(name: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"sentence": ["A fine film", "A dull one"]})
+    path = tmp_path / name
+    if name.endswith(".xlsx"):
+        frame.to_excel(path, index=False)
+    elif ".json" in name:
+        with pa.CompressedOutputStream(str(path), "zstd") as stream:
+            stream.write(frame.to_json(orient="records").encode())
+    else:
+        frame.to_csv(path, index=False)
+    with open_input(str(path)) as opened:
+        rows = list(read_texts(opened, name, find_format(name), ("sentence",)))
+    assert [row.texts for row in rows] == [("A fine film",), ("A dull one",)]
+
+
+def test_new_tsv_is_read_like_the_tasks_own_or_as_it_shows(tmp_path: Path) -> None:
+    path = tmp_path / "new.tsv"
+    path.write_text('sentence\tid\nplain\t1\n"one ""two"" three"\t2\n')
+    files = TaskFiles(train="a.tsv", dev="b.tsv", format=FileFormat(quoting="none", encoding="latin-1"))
+    own = dataclasses.replace(TASKS["sst"], files=files)
+    assert new_text_format(own, str(path), "tsv") == FileFormat(quoting="none", encoding="latin-1")
+    assert new_text_format(own, "-", "tsv") == FileFormat(quoting="none")
+    assert new_text_format(TASKS["sst"], str(path), "tsv").quoting == "standard"
+    assert new_text_format(TASKS["sst"], "-", "tsv") == new_text_format(TASKS["sst"], "a.csv", "csv") == FileFormat()
 
 
 def test_an_input_is_named_by_its_file_or_as_what_it_is() -> None:

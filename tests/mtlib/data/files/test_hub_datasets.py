@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.data.files.hub_datasets import hub_class_names, load_split, read_hub_data, split_hub_path
 from mtlib.data.files.read_file import read_one_file
-from mtlib.data.files.readers import ClassNames, Wanted
+from mtlib.data.files.readers import ClassNames, Findings, Wanted
 from mtlib.model.hub import ask_hub
 from sweeps.push import check_push
 from tests.one_line_error import one_line_error
@@ -84,6 +84,42 @@ def test_files_of_a_local_folder_are_read_as_by_their_paths(tmp_path: Path) -> N
     (folder / "train.tsv").write_text('premise\thypothesis\tlabel\n"one\tsays ""two"\t0\n')
     by_path = read_one_file(folder / "train.tsv", Wanted(columns=("", *COLUMNS[1:])))
     assert read(f"hf://{folder}") == [cells for _, cells in by_path] == [["0", '"one', 'says ""two"', "0"]]
+
+
+def test_files_that_differ_in_their_names_of_classes_are_refused_where_the_library_reads_them(
+    train: datasets.Dataset, tmp_path: Path
+) -> None:
+    folder = tmp_path / "nli"
+    folder.mkdir()
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")  # a card: the library reads the files
+    other = train.cast_column("label", datasets.ClassLabel(names=[*NAMES[::-1]]))
+    for split, rows in (("train", train), ("validation", other)):
+        rows.to_parquet(folder / f"{split}.parquet")
+    assert [cells[-1] for cells in read(f"hf://{folder}")] == ["0", "2", "-1"]
+    message = one_line_error(read, f"hf://{folder}", "validation")
+    rule = f"{folder}/validation.parquet: column label must have its classes in the order of the data set's"
+    assert message.startswith(f"{rule} first file ({', '.join(NAMES)})")
+    assert message.endswith(f"or be read by its path, got {', '.join(NAMES[::-1])}")
+
+
+def test_rows_of_several_files_are_numbered_through(train: datasets.Dataset, tmp_path: Path) -> None:
+    folder = tmp_path / "nli"
+    folder.mkdir()
+    for part in range(2):
+        train.to_parquet(folder / f"train-{part}.parquet")
+    assert [cells[0] for cells in read(f"hf://{folder}")] == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_a_column_that_says_the_split_is_counted(train: datasets.Dataset, tmp_path: Path) -> None:
+    train.add_column("part", ["none", "train", "TEST"]).save_to_disk(tmp_path / "nli")
+    findings = Findings()
+    read(f"hf://{tmp_path}/nli", findings=findings)
+    assert findings.split_values == {"part": {"none": 1, "train": 1, "TEST": 1}}
+
+
+def test_rows_may_be_selected_by_a_column_that_is_read_too(train: datasets.Dataset, tmp_path: Path) -> None:
+    train.save_to_disk(tmp_path / "nli")
+    assert read(f"hf://{tmp_path}/nli", columns=("", "label", "premise", "label"))[0] == ["0", "0", "A man.", "0"]
 
 
 def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
