@@ -290,7 +290,9 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str, *, may_hold_ta
     """
     csv.field_size_limit(MAX_CELL_LENGTH)  # of the whole process; the default is 131,072 characters
     # A carriage return alone ends a line too, as old spreadsheets write.
-    lines = itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines)
+    lines = itertools.chain.from_iterable(
+        io.StringIO(line, newline="") if "\r" in line.removesuffix("\r\n") else (line,) for line in lines
+    )
     first = next(lines)
     unquoted = re.sub(r'"[^"]*"', "", first)
     is_known = len(delimiters) == 1
@@ -298,7 +300,8 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str, *, may_hold_ta
     reader, start = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), 1
     try:
         for cells in reader:
-            if delimiter == "\t" and not may_hold_tabs and any("\n" in cell and "\t" in cell for cell in cells):
+            may_run_on = reader.line_num > start and delimiter == "\t" and not may_hold_tabs
+            if may_run_on and any("\n" in cell and "\t" in cell for cell in cells):
                 raise csv.Error("one that runs on into other rows")
             if cells:
                 yield f"{name}:{start}", cells
