@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, cast
 
-from mtlib.config.data import TABLE_SUFFIXES, format_of, without_compression
+from mtlib.config.data import TABLE_SUFFIXES, format_of, has_format, without_compression
 from mtlib.data.files.opening import open_decompressed
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.read_file import read_rows
@@ -93,12 +93,16 @@ def open_input(place: str, flag: str = "--input") -> Iterator[IO[bytes]]:
 
 
 def new_text_format(task: Task, place: str, form: InputFormat) -> FileFormat:
-    """Returns how new text for a task is read: as its own files, or where none of these is TSV as a TSV file shows."""
-    given = FileFormat() if task.files is None else task.files.format
-    is_file, has_tsv = place != STANDARD_INPUT, task.files is not None and bool(given.quoting)
-    if form == "tsv" and is_file and not has_tsv:
-        given = dataclasses.replace(given, quoting=find_quoting(input_file(place), given).name)
-    return FileFormat(quoting=given.quoting, encoding=given.encoding if is_file else "")
+    """Returns how new text for a task is read: as its own files, or where these do not show whether TSV is quoted, as
+    the new file shows."""
+    files, is_file = task.files, place != STANDARD_INPUT
+    own = FileFormat() if files is None else files.format
+    is_alike = files is not None and any(has_format(path, own, form) for path in files.paths("train"))
+    encoding, separator = own.encoding if is_file else "", own.separator if is_alike else ""
+    given = FileFormat(quoting=own.quoting, encoding=encoding, separator=separator)
+    if form != "tsv" or not is_file or own.quoting in ("standard", "none"):
+        return given
+    return dataclasses.replace(given, quoting=find_quoting(input_file(place), given).name)
 
 
 def read_texts(

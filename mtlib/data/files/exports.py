@@ -139,7 +139,7 @@ def spacy_row(item: dict[str, Any], _label: str) -> dict[str, Any] | str:
 
 def with_majority(item: dict[str, Any], label: str, given: Iterable[Any]) -> dict[str, Any] | str:
     """Returns a row with the answer that most annotators have given as its label; why it has none."""
-    if not label:
+    if not label or "." in label:  # a key within the object is no question
         return item
     counts = Counter(tuple(sorted(one)) if isinstance(one, list) else one for one in given).most_common(2)
     if not counts:

@@ -54,7 +54,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
         keys, is_numbered = keys[1:], True
     names = {last_key(key) for key in keys}  # rows of exports have some values twice, with dots and without
     others = (key for key in keys_of(first[1]) if last_key(key) not in names)
-    unwanted = ((key, functools.partial(value_of_key, key=key)) for key in others)
+    unwanted = ((key, functools.partial(value_of_key, key=key, missing="")) for key in others)
     for where, item in count_splits(itertools.chain([first], rows), unwanted, wanted):
         cells = []
         for key in keys:
@@ -63,7 +63,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
                 hint = nearest_first(key, list(item), taken=keys)
                 raise MissingColumnError(f"{where}: key {key} is missing; {hint}")
             cells.append(cell_text(where, key, value, may_be_list=key == wanted.list_column))
-        yield where, [str(next(wanted.findings.num_rows)), *cells] if is_numbered else cells
+        yield where, [str(next(wanted.findings.row_numbers)), *cells] if is_numbered else cells
 
 
 def line_objects(lines: Iterable[str], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -169,13 +169,13 @@ def last_key(key: str) -> str:
     return key.rpartition(".")[2]
 
 
-def value_of_key(item: Mapping[str, Any], key: str) -> Any:
-    """Returns the value of a key, which leads into inner objects where it has dots; `MISSING` if there is none."""
+def value_of_key(item: Mapping[str, Any], key: str, missing: object = MISSING) -> Any:
+    """Returns the value of a key, which leads into inner objects where it has dots; `missing` if there is none."""
     if key in item:
         return item[key]
     first, dot, rest = key.partition(".")
     inner = item.get(first) if dot else None
-    return value_of_key(inner, rest) if isinstance(inner, Mapping) else MISSING
+    return value_of_key(inner, rest, missing) if isinstance(inner, Mapping) else missing
 
 
 def cell_text(where: str, column: str, value: object, *, may_be_list: bool = False) -> str:

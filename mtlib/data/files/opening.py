@@ -13,6 +13,9 @@ import pyarrow as pa
 
 from mtlib.runtime.errors import first_line, require
 
+DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError)
+"""What libraries of compression raise besides OSError; the last one for kinds of ZIP files that they do not know."""
+
 
 @contextlib.contextmanager
 def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
@@ -44,7 +47,7 @@ def damage_as_os_error() -> Iterator[None]:
     """Raises OSError for what libraries of compression raise."""
     try:
         yield
-    except (EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise OSError(first_line(error)) from error
 
 

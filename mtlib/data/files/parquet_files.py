@@ -50,8 +50,7 @@ def count_split_values(
         read_batches: returns all rows, by the number of rows of a batch and the names of the columns.
         wanted: gets the values.
     """
-    texts = [own.name for own in schema if pa.types.is_string(own.type) or pa.types.is_large_string(own.type)]
-    others = [name for name in texts if name not in wanted.columns]
+    others = [field.name for field in schema if holds_text(field.type) and field.name not in wanted.columns]
     if not others or not wanted.split:
         return
     first = next(iter(read_batches(SPLIT_ROWS, others)), pa.record_batch({}))
@@ -60,6 +59,12 @@ def count_split_values(
         for name in watched:
             counts = wanted.findings.split_values.setdefault(name, Counter())
             counts.update(str(value).strip() for value in batch.column(name).to_pylist())
+
+
+def holds_text(kind: pa.DataType) -> bool:
+    """Returns whether a column of this type holds texts, each in its row or in a dictionary."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def has_split_word(column: pa.Array) -> bool:
@@ -114,7 +119,10 @@ def table_rows(
                 cell_text(where, column, value, may_be_list=column == wanted.list_column)
                 for column, value in zip(columns, named, strict=True)
             ]
-            yield where, [str(next(wanted.findings.num_rows)), *cells] if len(columns) < len(wanted.columns) else cells
+            yield (
+                where,
+                [str(next(wanted.findings.row_numbers)), *cells] if len(columns) < len(wanted.columns) else cells,
+            )
         first += batch.num_rows
 
 

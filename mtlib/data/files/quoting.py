@@ -6,11 +6,13 @@ a mark ends with one and doubles those within, and no other cell has any.
 
 import codecs
 import functools
+import mmap
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mtlib.config.data import COMPRESSIONS
 from mtlib.data.files.opening import open_decompressed
 from mtlib.data.files.readers import WIDE_ENCODINGS, short_name
 from mtlib.tasks import FileFormat
@@ -36,6 +38,8 @@ class Quoting:
 def find_quoting(path: Path, given: FileFormat) -> Quoting:
     """Returns how a TSV file with this encoding and separator is to be read; OSError if it cannot be read."""
     about = path.stat()
+    if not path.is_file() or not about.st_size:  # what comes through a pipe is read once
+        return Quoting(name="")
     return cached_quoting(path, given.encoding, given.separator, about.st_size, about.st_mtime_ns)
 
 
@@ -44,13 +48,15 @@ def cached_quoting(path: Path, encoding: str, separator: str, _size: int, _chang
     """`find_quoting` of a file with this size and time of change."""
     mark = (separator or "\t").encode()
     with open_decompressed(path) as stream:
-        content = stream.read()
-    if codecs.lookup(encoding or "utf-8").name.startswith(WIDE_ENCODINGS) or not mark.isascii():
-        content = content.decode(encoding or "utf-8", "replace").encode()
-    return quoting_of(content, mark)
+        if codecs.lookup(encoding or "utf-8").name.startswith(WIDE_ENCODINGS) or not mark.isascii():
+            return quoting_of(stream.read().decode(encoding or "utf-8", "replace").encode(), mark)
+        if path.suffix.lower() in COMPRESSIONS:
+            return quoting_of(stream.read(), mark)
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:  # it may be larger than memory
+            return quoting_of(content, mark)
 
 
-def quoting_of(content: bytes, separator: bytes = b"\t") -> Quoting:
+def quoting_of(content: "bytes | mmap.mmap", separator: bytes = b"\t") -> Quoting:
     """Returns how the content of a TSV file is to be read.
 
     Cells in marks prove standard quoting if one holds a doubled mark, or if a whole column stands in marks. Where one
@@ -73,7 +79,7 @@ def quoting_of(content: bytes, separator: bytes = b"\t") -> Quoting:
     if not num_quoted:
         return Quoting(name="")
     if has_wide_cell:
-        bare = quoted.sub(b"", content)
+        bare = quoted.sub(b"", bytes(content))
         is_better = count_uneven_lines(bare, separator) < count_uneven_lines(content, separator)
         return Quoting(name="standard" if is_better else "none", num_quoted=num_quoted)
     is_proven = is_doubled or has_quoted_column(content, separator)
@@ -81,18 +87,18 @@ def quoting_of(content: bytes, separator: bytes = b"\t") -> Quoting:
     return Quoting(name="standard" if is_proven else "unclear", example=text, num_quoted=num_quoted)
 
 
-def filled_lines(content: bytes) -> list[bytes]:
+def filled_lines(content: "bytes | mmap.mmap") -> list[bytes]:
     """Returns the lines that are not blank."""
-    return [line for line in content.removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip(b"\r\n")]
+    return [line for line in bytes(content).removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip(b"\r\n")]
 
 
-def count_uneven_lines(content: bytes, separator: bytes) -> int:
+def count_uneven_lines(content: "bytes | mmap.mmap", separator: bytes) -> int:
     """Returns how many lines have more or fewer cells than the first one."""
     counts = [line.count(separator) for line in filled_lines(content)]
     return sum(count != counts[0] for count in counts)
 
 
-def has_quoted_column(content: bytes, separator: bytes) -> bool:
+def has_quoted_column(content: "bytes | mmap.mmap", separator: bytes) -> bool:
     """Returns whether all cells of a column stand in marks, its name aside where there are many."""
     lines = filled_lines(content)
     rows = [line.split(separator) for line in (lines[1:] if len(lines) >= MANY_LINES else lines)]

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from mtlib.config.data import Format, format_of, has_format
 from mtlib.data.files.excel_files import read_excel_stream
 from mtlib.data.files.json_files import has_split_arrays, read_json_stream
-from mtlib.data.files.opening import open_decompressed
+from mtlib.data.files.opening import DAMAGE, open_decompressed
 from mtlib.data.files.parquet_files import carried_names, read_parquet_stream
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import Row, Wanted, read_stream, read_whole_text, short_name
@@ -56,7 +56,7 @@ def faults_as_value_error(name: str) -> Iterator[None]:
     """Raises ValueError, about a file, for what its system and libraries raise when it cannot be read."""
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, *DAMAGE) as error:
         why = getattr(error, "strerror", None) or first_line(error)
         raise ValueError(f"{name} must be a readable file, got: {why}") from error
 

@@ -76,7 +76,7 @@ class Findings:
     """The values of each column that is not wanted and perhaps says which split each row is for."""
     tools: set[str] = field(default_factory=set)
     """The annotation tools whose exports were read."""
-    num_rows: Iterator[int] = field(default_factory=itertools.count)
+    row_numbers: Iterator[int] = field(default_factory=itertools.count)
     """Numbers the rows of files without ids."""
 
 
@@ -159,7 +159,9 @@ def decode_lines(stream: IO[bytes], name: str, encoding: str = "") -> Iterator[s
 
     UTF-8 unless an encoding is given; a file that is UTF-8 is read as it also then, as some data sets mix both.
     """
-    codec = codecs.lookup("utf-8" if not encoding or is_utf8(stream) else encoding).name
+    codec = codecs.lookup(encoding or "utf-8").name
+    if encoding and is_utf8(stream, takes_ascii=codec.startswith(WIDE_ENCODINGS)):
+        codec = "utf-8"
     if codec.startswith(WIDE_ENCODINGS):
         try:
             yield from io.StringIO(stream.read().decode(encoding), newline="\n")
@@ -179,19 +181,22 @@ def decode_lines(stream: IO[bytes], name: str, encoding: str = "") -> Iterator[s
         yield line
 
 
-def is_utf8(stream: IO[bytes]) -> bool:
-    """Returns whether a stream, which is read again afterwards, is UTF-8 text with a character beyond ASCII."""
-    decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
+def is_utf8(stream: IO[bytes], *, takes_ascii: bool) -> bool:
+    """Returns whether a stream, which is read again afterwards, is UTF-8 text without zero bytes, with a character
+    beyond ASCII unless `takes_ascii`: some encodings have ASCII bytes for other letters."""
+    decoder, is_enough = codecs.getincrementaldecoder("utf-8")(), takes_ascii
     try:
         while chunk := stream.read(CHUNK_BYTES):
             decoder.decode(chunk)
-            is_ascii = is_ascii and chunk.isascii()
+            if 0 in chunk:
+                return False
+            is_enough = is_enough or not chunk.isascii()
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     finally:
         stream.seek(0)
-    return not is_ascii
+    return is_enough
 
 
 def likely_encoding(stream: IO[bytes], line: bytes) -> str:
@@ -242,7 +247,7 @@ def read_table(
     positions = find_columns(where, header, wanted)
     unwanted = [(name, operator.itemgetter(at)) for at, name in enumerate(header) if name not in wanted.columns]
     for where, cells in count_splits(checked_rows(records, header, is_filled), unwanted, wanted):
-        yield where, [str(next(wanted.findings.num_rows)) if at is None else cells[at].strip() for at in positions]
+        yield where, [str(next(wanted.findings.row_numbers)) if at is None else cells[at].strip() for at in positions]
 
 
 def checked_rows(records: Iterable[Row], header: list[str], is_filled: bool) -> Iterator[Row]:
@@ -293,7 +298,7 @@ def csv_records(lines: Iterator[str], name: str, delimiters: str, *, may_hold_ta
     lines = itertools.chain.from_iterable(
         io.StringIO(line, newline="") if "\r" in line.removesuffix("\r\n") else (line,) for line in lines
     )
-    first = next(lines)
+    first = next(lines, "")
     unquoted = re.sub(r'"[^"]*"', "", first)
     is_known = len(delimiters) == 1
     delimiter = next((mark for mark in delimiters if is_known or mark in unquoted), NO_DELIMITER)

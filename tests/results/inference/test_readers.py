@@ -1,6 +1,7 @@
 """New texts are read in every format, with ids and places, and never ahead; `tests/mtlib/data` tests the formats."""
 
 import dataclasses
+import gzip
 import io
 import os
 from collections.abc import Sequence
@@ -162,6 +163,26 @@ def test_compressed_files_and_excel_files_are_read(name: str, tmp_path: Path) ->
     assert [row.texts for row in rows] == [("A fine film",), ("A dull one",)]
 
 
+def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv.gz"
+    path.write_bytes(gzip.compress(b"sentence\n" + os.urandom(5000).hex().encode(), mtime=0)[:-100])
+    with open_input(str(path)) as stream:
+        message = one_line_error(lambda: list(read_texts(stream, "new.csv.gz", "csv", ("sentence",))))
+    assert message.startswith("new.csv.gz must be a readable file, got: Compressed file ended")
+
+
+def test_new_text_through_a_pipe_is_read_once() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b'sentence\nso\n"fine"\n')
+    os.close(writing)
+    place = f"/dev/fd/{reading}"
+    given = new_text_format(TASKS["sst"], place, "tsv")
+    with open_input(place) as stream:
+        rows = list(read_texts(stream, "new.tsv", "tsv", ("sentence",), given=given))
+    os.close(reading)
+    assert [row.texts for row in rows] == [("so",), ('"fine"',)]
+
+
 def test_new_tsv_is_read_like_the_tasks_own_or_as_it_shows(tmp_path: Path) -> None:
     path = tmp_path / "new.tsv"
     path.write_text('sentence\tid\nplain\t1\n"one ""two"" three"\t2\n')
@@ -170,6 +191,11 @@ def test_new_tsv_is_read_like_the_tasks_own_or_as_it_shows(tmp_path: Path) -> No
     assert new_text_format(own, str(path), "tsv") == FileFormat(quoting="none", encoding="latin-1")
     assert new_text_format(own, "-", "tsv") == FileFormat(quoting="none")
     assert new_text_format(TASKS["sst"], str(path), "tsv").quoting == "standard"
+    unclear = dataclasses.replace(own, files=TaskFiles(train="a.tsv", dev=0.1, format=FileFormat(quoting="unclear")))
+    assert new_text_format(unclear, str(path), "tsv").quoting == "standard"
+    parted = dataclasses.replace(own, files=TaskFiles(train="a.csv", dev=0.1, format=FileFormat(separator=";")))
+    assert new_text_format(parted, str(path), "tsv") == FileFormat(quoting="standard")
+    assert new_text_format(parted, "b.csv", "csv") == FileFormat(separator=";")
     assert new_text_format(TASKS["sst"], "-", "tsv") == new_text_format(TASKS["sst"], "a.csv", "csv") == FileFormat()
 
 

@@ -133,6 +133,8 @@ def test_a_field_or_metadata_of_the_name_of_a_question_is_no_answer() -> None:
     record |= {"fields": {"text": "x", "tone": "good"}, "metadata": {"tone": "bad"}}
     assert read([record], "tone") == ([], Counter({f"{NONE} tone (Argilla)": 1}))
     assert read([{**argilla(True), "source": "y"}], "source") == (["y"], Counter())
+    ((_, row),) = rows_of_export([("a.json:0", record)], "metadata.tone", Findings())
+    assert row["metadata"]["tone"] == "bad", "with dots it is a key of the object"
 
 
 def test_categories_of_spacy_that_apply_are_a_list() -> None:

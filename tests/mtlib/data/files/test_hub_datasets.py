@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.data.files.hub_datasets import hub_class_names, load_split, read_hub_data, split_hub_path
 from mtlib.data.files.read_file import read_one_file
-from mtlib.data.files.readers import ClassNames, Findings, Wanted
+from mtlib.data.files.readers import ClassNames, Wanted
 from mtlib.model.hub import ask_hub
 from sweeps.push import check_push
 from tests.one_line_error import one_line_error
@@ -111,10 +111,14 @@ def test_rows_of_several_files_are_numbered_through(train: datasets.Dataset, tmp
 
 
 def test_a_column_that_says_the_split_is_counted(train: datasets.Dataset, tmp_path: Path) -> None:
-    train.add_column("part", ["none", "train", "TEST"]).save_to_disk(tmp_path / "nli")
-    findings = Findings()
-    read(f"hf://{tmp_path}/nli", findings=findings)
-    assert findings.split_values == {"part": {"none": 1, "train": 1, "TEST": 1}}
+    parted = train.add_column("part", ["none", "train", "TEST"])
+    parted.save_to_disk(tmp_path / "nli")
+    parted.to_pandas().astype({"part": "category"}).to_parquet(tmp_path / "nli.parquet")
+    for is_saved in (True, False):
+        wanted = Wanted(columns=("", *COLUMNS[1:]))
+        saved = read_hub_data(f"hf://{tmp_path}/nli", "train", wanted)
+        assert len(list(saved if is_saved else read_one_file(tmp_path / "nli.parquet", wanted))) == 3
+        assert wanted.findings.split_values == {"part": {"none": 1, "train": 1, "TEST": 1}}
 
 
 def test_rows_may_be_selected_by_a_column_that_is_read_too(train: datasets.Dataset, tmp_path: Path) -> None:

@@ -113,10 +113,9 @@ def test_rows_without_ids_are_numbered_from_zero() -> None:
 def test_a_key_that_says_the_split_is_counted() -> None:
     findings = Findings()
     parts = ("none", "train", "dev", "train")
-    read(
-        [{**ROWS[0], "part": part, "meta": {"own": {"split": part}, "text": part}} for part in parts], findings=findings
-    )
-    counts = {"none": 1, "train": 2, "dev": 1}
+    rows = [{**ROWS[0], "part": part, "meta": {"own": {"split": part}, "text": part}} for part in parts]
+    read([*rows, ROWS[1]], findings=findings)
+    counts = {"none": 1, "train": 2, "dev": 1, "": 1}
     assert findings.split_values == {"part": counts, "meta.own.split": counts}  # `text` is wanted
 
 

@@ -256,6 +256,10 @@ def test_a_file_that_is_utf_8_is_read_so_where_others_of_the_task_are_not(tmp_pa
     for encoding in ("latin-1", "utf-8", "utf-8-sig"):
         found = read(tmp_path / "set.csv", "csv", f"{CSV}a,café,1\n".encode(encoding), format=given)
         assert cells_of(found) == [["a", "café", "1"]]
+    for wide in ("utf-16", "utf-16-le", "utf-32"):
+        text = f"{CSV}a,x,1\n"
+        found = read(tmp_path / "set.csv", "csv", text.encode(wide), format=FileFormat(encoding=wide))
+        assert found == read(tmp_path / "set.csv", "csv", text, format=FileFormat(encoding=wide))
     japanese = f"{CSV}a,\u65e5\u672c,1\n".encode("iso-2022-jp")  # in bytes of ASCII
     found = read(tmp_path / "set.csv", "csv", japanese, format=FileFormat(encoding="iso-2022-jp"))
     assert cells_of(found) == [["a", "\u65e5\u672c", "1"]]
