@@ -11,7 +11,7 @@ from mtlib.config.task_file import NO_METRICS, TASK_FILE, OwnMetrics, read_task_
 from mtlib.config.trial import TrialConfig
 from mtlib.data.files.hub_datasets import split_hub_path
 from mtlib.data.files.quoting import find_quoting
-from mtlib.data.files.readers import ClassNames, Findings
+from mtlib.data.files.readers import ClassNames, SourceFindings
 from mtlib.data.row_labels import Layout, parse_list, split_labels
 from mtlib.data.row_sources import (
     HELD,
@@ -102,7 +102,7 @@ def labels_in_train(task: Task, folder: Path) -> str:
     assert task.files is not None, "tasks.toml defines the task"
     source, found = own_source(task, task.files, "train"), set[str]()
     has_several = task.kind_entry.has_several_labels
-    for where, (*_, cell) in read_cells(source, source.layout.columns, folder, Findings()):
+    for where, (*_, cell) in read_cells(source, source.layout.columns, folder, SourceFindings()):
         found.update(filter(None, split_labels(where, cell) if has_several else parse_list(cell) or [cell]))
     found -= set(task.files.left_out)
     labels = sorted(found, key=lambda text: (isinstance(as_number(text), str), as_number(text)))

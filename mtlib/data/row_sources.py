@@ -17,7 +17,7 @@ from mtlib.data.files.exports import REJECTED
 from mtlib.data.files.hub_datasets import hub_class_names, read_hub_data, split_hub_path
 from mtlib.data.files.quoting import describe_quoting
 from mtlib.data.files.read_file import carried_by, is_file_of_splits, read_one_file
-from mtlib.data.files.readers import SPLIT_WORDS, Findings, Row, Wanted, short_name
+from mtlib.data.files.readers import SPLIT_WORDS, Row, SourceFindings, Wanted, short_name
 from mtlib.data.files.suggestions import describe_folder
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.repeats import DroppedRows, label_shift
@@ -309,7 +309,7 @@ def undrawn(source: RowSource) -> RowSource:
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
-    layout, findings = source.layout, Findings()
+    layout, findings = source.layout, SourceFindings()
     path = Path(source.paths[0].removeprefix(HUB_PREFIX)) if is_hub(source) else folder / source.paths[0]
     rows = read_cells(source, layout.columns, folder, findings)
     try:
@@ -369,7 +369,7 @@ def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], l
     """Returns the texts of a source without labels, one list per column, and one line per unusable row."""
     columns = source.layout.unlabelled_columns
     texts, skipped = [list[str]() for _ in columns[1:]], list[str]()
-    findings = Findings()
+    findings = SourceFindings()
     for where, cells in read_cells(source, columns, folder, findings):
         if all(cells):
             for column, text in zip(texts, cells[1:], strict=True):
@@ -381,7 +381,7 @@ def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], l
     return texts, skipped
 
 
-def read_cells(source: RowSource, columns: Sequence[str], folder: Path, findings: Findings) -> Iterator[Row]:
+def read_cells(source: RowSource, columns: Sequence[str], folder: Path, findings: SourceFindings) -> Iterator[Row]:
     """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank.
 
     Args:
@@ -433,7 +433,9 @@ def read_with_labels(source: RowSource, folder: Path, wanted: Wanted) -> Iterato
             yield from ((where, [*cells, label]) for where, cells in rows)
             continue
         form = dataclasses.replace(wanted.format, name="lines", pattern="")
-        lines = dataclasses.replace(wanted, columns=("", "label"), num_filters=0, format=form, findings=Findings())
+        lines = dataclasses.replace(
+            wanted, columns=("", "label"), num_filters=0, format=form, findings=SourceFindings()
+        )
         labels = read_one_file(folder / given[number], lines)
         for own, other in itertools.zip_longest(rows, labels):
             rule = f"{given[number]} must have a label for each line of {path.name}"

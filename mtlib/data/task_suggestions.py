@@ -31,7 +31,7 @@ from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import (
     FASTTEXT_LABEL,
     TABS_OR_COMMAS,
-    Findings,
+    SourceFindings,
     Wanted,
     csv_records,
     fasttext_records,
@@ -222,7 +222,7 @@ def sample_of_items(path: Path, form: Format, given: FileFormat, items: Sequence
         labels = next(filter(None, map(labels_of_export, items)), [])
         label = next(iter(labels), "")
         doubts.append(f"the files look like exports of {export[0]}; their labels: {', '.join(labels) or 'none'}")
-    decided = rows_of_export(((path.name, dict(item)) for item in items), label, Findings())
+    decided = rows_of_export(((path.name, dict(item)) for item in items), label, SourceFindings())
     rows = [
         flatten({key: own for key, own in item.items() if export is None or not isinstance(own, dict)})
         for _, item in decided  # what inner objects of exports hold is beside them

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from mtlib.data.files.readers import Findings
+from mtlib.data.files.readers import SourceFindings
 
 PlacedItem = tuple[str, dict[str, Any]]
 """The position of an object in its file, and the object."""
@@ -31,7 +31,7 @@ IGNORED, TIED, REJECTED = "no annotator has answered", "annotators disagree equa
 """Why a row is left out."""
 
 
-def rows_of_export(places: Iterable[PlacedItem], label: str, findings: Findings) -> Iterator[PlacedItem]:
+def rows_of_export(places: Iterable[PlacedItem], label: str, findings: SourceFindings) -> Iterator[PlacedItem]:
     """Yields the rows of a file's objects: of an export those that are decided, else the objects as they are.
 
     Args:

@@ -67,7 +67,7 @@ class ClassNames:
 
 
 @dataclass(kw_only=True)
-class Findings:
+class SourceFindings:
     """What readers find besides rows, added up over all files of a source."""
 
     left_out: Counter[str] = field(default_factory=Counter)
@@ -103,7 +103,7 @@ class Wanted:
     """How many columns stand after that of the id by which rows are selected."""
     split: str = "train"
     """Whose rows are read of a JSON object that has an array for each split; empty: rows are of no split."""
-    findings: Findings = field(default_factory=Findings)
+    findings: SourceFindings = field(default_factory=SourceFindings)
     """Gets what readers find besides rows."""
     class_names: ClassNames | None = None
     """For Parquet and data sets that carry names for the numbers of the last column. None: the numbers are the cells.

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from mtlib.data.files.exports import find_export, rows_of_export
-from mtlib.data.files.readers import Findings
+from mtlib.data.files.readers import SourceFindings
 from tests.one_line_error import one_line_error
 
 
 def read(items: list[dict[str, Any]], label: str) -> tuple[list[Any], Counter[str]]:
     """The labels of the rows of an export, and what is left out."""
-    findings = Findings()
+    findings = SourceFindings()
     rows = rows_of_export([(f"t.json:{at}", item) for at, item in enumerate(items)], label, findings)
     return [item.get(label) for _, item in rows], findings.left_out
 
@@ -64,7 +64,7 @@ def test_rows_that_label_studio_does_not_decide_are_counted(annotations: list[di
 
 
 def test_the_data_of_a_task_of_label_studio_are_its_columns() -> None:
-    ((_, row),) = rows_of_export([("t.json:0", studio(annotated(GOOD)))], "tone", Findings())
+    ((_, row),) = rows_of_export([("t.json:0", studio(annotated(GOOD)))], "tone", SourceFindings())
     assert (row["text"], row["source"], row["id"]) == ("A text", "x", 1)
 
 
@@ -133,7 +133,7 @@ def test_a_field_or_metadata_of_the_name_of_a_question_is_no_answer() -> None:
     record |= {"fields": {"text": "x", "tone": "good"}, "metadata": {"tone": "bad"}}
     assert read([record], "tone") == ([], Counter({f"{NONE} tone (Argilla)": 1}))
     assert read([{**argilla(True), "source": "y"}], "source") == (["y"], Counter())
-    ((_, row),) = rows_of_export([("a.json:0", record)], "metadata.tone", Findings())
+    ((_, row),) = rows_of_export([("a.json:0", record)], "metadata.tone", SourceFindings())
     assert row["metadata"]["tone"] == "bad", "with dots it is a key of the object"
 
 

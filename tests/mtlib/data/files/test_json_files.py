@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from mtlib.data.files.json_files import read_json_stream
-from mtlib.data.files.readers import Findings, Row, Wanted
+from mtlib.data.files.readers import Row, SourceFindings, Wanted
 from mtlib.tasks import FileFormat
 from tests.one_line_error import one_line_error
 
@@ -84,7 +84,7 @@ def test_a_file_of_a_single_object_is_one_row() -> None:
 @pytest.mark.parametrize(("split", "keys"), [("train", ["train"]), ("dev", ["dev", "val", "valid", "validation"])])
 def test_an_object_may_have_an_array_for_each_split(split: str, keys: list[str]) -> None:
     for key in keys:
-        findings = Findings()
+        findings = SourceFindings()
         content = {key: ROWS[:1], "test": ROWS, "oos_train": ROWS, "version": 2}
         assert cells_of(read(content, split=split, findings=findings)) == CELLS[:1]
         assert findings.left_out == {"oos_train is for no split": 2}
@@ -111,7 +111,7 @@ def test_rows_without_ids_are_numbered_from_zero() -> None:
 
 
 def test_a_key_that_says_the_split_is_counted() -> None:
-    findings = Findings()
+    findings = SourceFindings()
     parts = ("none", "train", "dev", "train")
     rows = [{**ROWS[0], "part": part, "meta": {"own": {"split": part}, "text": part}} for part in parts]
     read([*rows, ROWS[1]], findings=findings)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mtlib.config.data import Format
-from mtlib.data.files.readers import Findings, Row, Wanted, read_stream, short_name
+from mtlib.data.files.readers import Row, SourceFindings, Wanted, read_stream, short_name
 from mtlib.tasks import FileFormat
 from tests.one_line_error import one_line_error
 
@@ -243,7 +243,7 @@ def test_plain_lines_keep_tabs_and_marks_and_blank_ones_are_rows(tmp_path: Path)
 
 
 def test_a_column_that_says_the_split_is_counted(tmp_path: Path) -> None:
-    findings = Findings()
+    findings = SourceFindings()
     content = "id,part,premise,gold\na,,x,1\nb, TEST ,test,0\nc,train,y,1\n"
     read(tmp_path / "set.csv", "csv", content, findings=findings)
     assert findings.split_values == {"part": {"": 1, "TEST": 1, "train": 1}}
