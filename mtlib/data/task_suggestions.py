@@ -24,13 +24,14 @@ from mtlib.config.data import DELIMITED_FORMATS, Format, as_number, format_of
 from mtlib.config.task_file import tasks_of_tree
 from mtlib.data.files.excel_files import excel_records, excel_rows
 from mtlib.data.files.exports import find_export, labels_of_export, rows_of_export
-from mtlib.data.files.json_files import SPLIT_KEYS, array_objects, cell_text, line_objects, split_key
+from mtlib.data.files.json_files import array_objects, cell_text, line_objects, split_key
 from mtlib.data.files.opening import open_decompressed
 from mtlib.data.files.parquet_files import NO_CLASS, carried_names, name_classes
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.readers import (
     FASTTEXT_LABEL,
     TABS_OR_COMMAS,
+    WORDS_OF_SPLITS,
     Findings,
     Wanted,
     csv_records,
@@ -68,12 +69,6 @@ SEPARATORS = "\t@|;"
 """What may stand between the cells of each line of a file whose name does not say its format."""
 PREFIXES = (r"(?P<label>[^\s:]+):(?P<detail>[^\s:]+) (?P<text>.*)", r"(?P<label>[^\s:]+):\s+(?P<text>.*)")
 """Patterns of lines that begin with their label."""
-SPLIT_WORDS_OF = {
-    "train": ("train", "training"),
-    "dev": ("dev", "val", "valid", "validation", "trial", "eval"),
-    "test": ("test", "testing"),
-}
-"""Words in the names of files, and in columns, for each split."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,7 +106,7 @@ class Sample:
     def split(self) -> str:
         """The split that the name of the file, or of a folder, says; empty: none."""
         words = re.split(r"[^a-z]+", str(self.path).lower())
-        return next((split for split, own in SPLIT_WORDS_OF.items() if not set(own).isdisjoint(words)), "")
+        return next((split for split, own in WORDS_OF_SPLITS.items() if not set(own).isdisjoint(words)), "")
 
     @property
     def place(self) -> Path:
@@ -188,7 +183,7 @@ def sample_of_text(path: Path, form: Format, given: FileFormat, is_quoted: bool,
         places = line_objects(lines, path.name) if form == "jsonl" else array_objects(text, path.name, wanted)
         items = [item for _, item in itertools.islice(places, MOST_ROWS)]
         tree = json.loads(text) if form == "json" and text.lstrip().startswith("{") and items else {}
-        splits = tuple(split for split in SPLIT_KEYS if split_key(tree, split) is not None)
+        splits = tuple(split for split in WORDS_OF_SPLITS if split_key(tree, split) is not None)
         return dataclasses.replace(sample_of_items(path, form, given, items), splits=splits)
     if form in ("csv", "tsv"):
         marks = given.separator or ("\t" if form == "tsv" else TABS_OR_COMMAS)
@@ -474,9 +469,9 @@ def split_lines(samples: Sequence[Sample], first: Sample) -> Iterator[str]:
     """Yields the keys that name the files of each split."""
     columns = split_columns(first)
     files = {sample: sample.files or in_toml(str(sample.path)) for sample in samples}
-    by_split = {split: [files[one] for one in samples if one.split == split] for split in SPLIT_WORDS_OF}
+    by_split = {split: [files[one] for one in samples if one.split == split] for split in WORDS_OF_SPLITS}
     if columns:
-        for split, words in SPLIT_WORDS_OF.items():
+        for split, words in WORDS_OF_SPLITS.items():
             values = [value for value in Counter(first.values(columns[0])) if value.casefold() in words]
             if values:
                 yield f"{split} = {{files = {files[first]}, where = {{{in_toml(columns[0])} = {in_toml(values)}}}}}"
