@@ -24,7 +24,7 @@ from mtlib.data.proposals.samples import (
     name_words,
     split_in,
 )
-from mtlib.data.proposals.toml_text import in_toml
+from mtlib.data.proposals.toml_text import in_toml, path_in_toml
 from mtlib.tasks import FileFormat
 
 NAMES_OF_LABELS = re.compile(r"label|mapping|class|categor|emotion", re.IGNORECASE)
@@ -152,7 +152,7 @@ def join_labels(samples: Iterable[Sample]) -> list[Sample]:
             joined_samples += group
             continue
         lines = zip(texts[0].texts, own[0].texts, strict=False)  # of long files some rows are not looked at
-        files = f"{{files = {in_toml(texts[0].path.as_posix())}, labels = {in_toml(own[0].path.as_posix())}}}"
+        files = f"{{files = {path_in_toml(texts[0].path)}, labels = {path_in_toml(own[0].path)}}}"
         others = [sample for sample in (*texts[1:], *labels) if sample is not own[0]]
         doubts = [f"{sample.path} has as many lines too" for sample in others]
         joined_samples.append(joined([texts[0], own[0]], lines, files, doubts))
@@ -176,7 +176,7 @@ def join_classes(samples: Iterable[Sample]) -> list[Sample]:
             joined_samples += group
             continue
         by_label = {one.path.suffix[1:]: one for one in group}
-        pairs = (f"{in_toml(label)} = {in_toml(one.path.as_posix())}" for label, one in by_label.items())
+        pairs = (f"{in_toml(label)} = {path_in_toml(one.path)}" for label, one in by_label.items())
         lines = ((text, label) for label, one in by_label.items() for text in one.texts)
         doubt = "each file seems to have the texts of one label, the ending of its name"
         joined_samples.append(joined(group, lines, f"{{files = {{{', '.join(pairs)}}}}}", [doubt]))

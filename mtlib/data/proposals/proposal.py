@@ -28,7 +28,7 @@ from mtlib.data.proposals.joined_files import (
     take_class_folders,
 )
 from mtlib.data.proposals.samples import FAULTS, Sample, common_encoding, look_at
-from mtlib.data.proposals.toml_text import comment, in_toml
+from mtlib.data.proposals.toml_text import comment, in_toml, path_in_toml
 from mtlib.data.row_sources import RowSources, read_unlabelled
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import first_line, require
@@ -92,20 +92,20 @@ def suggest_tasks(folder: Path) -> Iterator[str]:
         is_alone = number == 1 and num_read < 2
         yield from ("", *lines_of_proposal(proposal, "task" if is_alone else f"task{number}"))
     rest = proposals[num_read + MAX_TASKS :]
-    not_read += [(one.path, proposal.fault) for proposal in rest for one in proposal.group.samples]
-    not_used = [(one.path, NO_LABELS) for one in unlabelled]
+    not_read += [(one.files or one.path, proposal.fault) for proposal in rest for one in proposal.group.samples]
+    not_used: list[tuple[str | Path, str]] = [(one.path, NO_LABELS) for one in unlabelled]
     not_used += [(one.path, "it may list names of labels, but no task uses it") for one in lists if one not in used]
     lines = [f"unsure: not read: {line}" for line in files_by_reason(not_read)]
     lines += [f"unsure: not used: {line}" for line in files_by_reason(not_used)]
     yield from ("", *map(comment, lines)) if lines else ()
 
 
-def look_at_files(folder: Path) -> tuple[list[Sample], list[tuple[Path, str]]]:
+def look_at_files(folder: Path) -> tuple[list[Sample], list[tuple[str | Path, str]]]:
     """Returns the samples of all files of a folder that can be read, and the others with the reason."""
     every = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     paths = sorted(path for path in every if is_data(path))
     unnamed = [path for path in paths if not is_unicode(str(path))]
-    faults = [(path, "the name of a file must be UTF-8") for path in unnamed]
+    faults: list[tuple[str | Path, str]] = [(path, "the name of a file must be UTF-8") for path in unnamed]
     samples, others = take_class_folders(folder, [path for path in paths if path not in unnamed])
     for path in others:
         try:
@@ -126,7 +126,7 @@ def is_unicode(name: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def files_by_reason(files: Iterable[tuple[Path, str]]) -> Iterator[str]:
+def files_by_reason(files: Iterable[tuple[str | Path, str]]) -> Iterator[str]:
     """Yields the names of files, of many the first ones, with the reason that they have in common."""
     by_reason = defaultdict[str, list[str]](list)
     for path, why in files:
@@ -183,7 +183,8 @@ def proposal_of(folder: Path, group: Group, lists: Mapping[Sample, Sequence[str]
         *describe_kind(values, label_names),
         *(f"{key} = {in_toml(value)}" for key, value in keys.items() if value),
     ]
-    doubts = [*first.doubts, *columns.doubts, *doubts, *group.doubts, *doubts_of_labels(values, label_names)]
+    own = dict.fromkeys(doubt for one in group.samples for doubt in one.doubts)
+    doubts = [*own, *columns.doubts, *doubts, *group.doubts, *doubts_of_labels(values, label_names)]
     if any(one.form == "tsv" and find_quoting(folder / one.path, one.given).name == "unclear" for one in every):
         doubts.append('the cells in quotation marks may be quoted: quoting = "standard", or "none"')
     proposal = Proposal(group=group, lines=[*lines, *split_lines(first, files)], doubts=doubts)
@@ -252,9 +253,8 @@ def split_lines(first: Sample, files: Mapping[str, Sequence[Sample]]) -> Iterato
 
 def files_in_toml(samples: Sequence[Sample]) -> str:
     """Returns the files of a split as TOML."""
-    if samples[0].files or len(samples) == 1:
-        return samples[0].files or in_toml(samples[0].path.as_posix())
-    return in_toml([one.path.as_posix() for one in samples])
+    own = [one.files or path_in_toml(one.path) for one in samples]
+    return own[0] if len(own) == 1 else f"[{', '.join(own)}]"
 
 
 def read_proposal(folder: Path, proposal: Proposal) -> None:

@@ -372,11 +372,10 @@ def sample_of_records(path: Path, form: Format, given: FileFormat, records: Sequ
     stripped = [[cell.strip() for cell in cells] for cells in records]
     has_names = looks_like_names(stripped)
     names = stripped[0] if has_names else names_by_number(len(stripped[0]))
-    start = f"the first line of {path.name} looks like a row, not like names of columns"
-    doubts = () if has_names else (f"{start}: name them in columns",)
+    doubts = () if has_names else ("the first line looks like a row, not like names of columns: name them in columns",)
     rows = [dict(zip(names, cells, strict=False)) for cells in (stripped[1:] if has_names else stripped)]
     require(bool(rows), "a file must have rows below the names of its columns", "none")
-    known = [name for name in names if name]
+    known = list(dict.fromkeys(name for name in names if name))
     return Sample(path=path, form=form, given=given, names=known, rows=rows, has_names=has_names, doubts=doubts)
 
 

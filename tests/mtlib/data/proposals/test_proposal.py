@@ -138,7 +138,7 @@ def test_files_with_other_columns_are_tasks_of_their_own(tmp_path: Path) -> None
             "train.tsv",
             "a first short text\t0\na second short text\t1\n",
             {"columns": ["column1", "column2"], "texts": ["column1"], "label": "column2"},
-            ["the first line of train.tsv looks like a row, not like names of columns: name them in columns"],
+            ["the first line looks like a row, not like names of columns: name them in columns"],
         ),
         (
             "train.csv",
@@ -354,6 +354,17 @@ NUMBERED = ["text,label", *(f"{line} {at},{at % 2}" for at, line in enumerate(LI
             },
             {"encoding": "latin-1", "test": None},
             ['test = "test.csv", but it cannot be read so: test.csv:2: a line must have 2 cells'],
+        ),
+        (  # names of files that are patterns
+            {"a[1]/train?.csv": TABLE},
+            {"train": "a[[]1]/train[?].csv", "dev": 0.1},
+            [],
+        ),
+        (  # what lies beside files of any split is named
+            {f"{split}/{name}": LINES for split in ("train", "dev") for name in ("seq.in", "seq.out")}
+            | {"train/label": CLASSES, "dev/label": CLASSES},
+            {"train": {"files": "train/seq.in", "labels": "train/label"}},
+            ["train/seq.out has as many lines too", "dev/seq.out has as many lines too"],
         ),
         (  # neither notes, programs nor hidden files are rows
             {
