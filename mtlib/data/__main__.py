@@ -16,10 +16,10 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.cut_rows import CutRows, find_cut_rows
 from mtlib.data.load import TableKey, data_tasks, find_row_sources, read_all, task_source
+from mtlib.data.proposals.proposal import suggest_tasks
 from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, tolerated_difference
 from mtlib.data.row_sources import RowSources, describe_sources, has_folder, is_there, read_unlabelled
 from mtlib.data.tables import Table, check_folder
-from mtlib.data.task_suggestions import suggest_tasks
 from mtlib.metrics.constant_prediction import constant_prediction, constant_values
 from mtlib.metrics.rare_classes import describe_rare_classes
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command, whole_number

@@ -27,7 +27,7 @@ WITHOUT_EFFECT = (
     *("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py"),
     *("runtime/console.py", "runtime/program_names.py", "runtime/bf16.py", "data/files/suggestions.py"),
     *(
-        "data/task_suggestions.py",
+        "data/proposals/*.py",
         "training/preflight.py",
         "training/micro_batches.py",
         "checkpoints/onnx_files.py",

@@ -83,14 +83,15 @@ def find_export(item: Mapping[str, Any]) -> tuple[str, ReadRow] | None:
 
 
 def labels_of_export(item: Mapping[str, Any]) -> list[str]:
-    """Returns what the key of the label may be, by an object of an export; none for plain rows."""
+    """Returns what the key of the label may be, by an object of an export, the likeliest first; none for plain rows."""
     if isinstance(item.get("annotations"), list):
-        results = (result for annotation in item["annotations"] for result in annotation.get("result", ()))
-        return list(dict.fromkeys(result["from_name"] for result in results if "from_name" in result))
+        annotations = (one for one in item["annotations"] if isinstance(one, dict))
+        results = (result for one in annotations for result in one.get("result") or () if isinstance(result, dict))
+        return list(dict.fromkeys(str(result["from_name"]) for result in results if "from_name" in result))
     if isinstance(item.get("responses"), dict):
         return list(item["responses"])
     questions = [key.removesuffix(RESPONSES) for key in item if key.endswith(RESPONSES)]
-    return questions or [key for key in ("cats", "accept", "answer") if key in item][:1]
+    return questions or [key for key in ("cats", "accept", "label", "answer") if key in item]
 
 
 def label_studio_row(item: dict[str, Any], label: str) -> dict[str, Any] | str:

@@ -11,6 +11,8 @@ from typing import IO, Any
 from mtlib.data.files.exports import rows_of_export
 from mtlib.data.files.readers import (
     MAX_QUOTED_VALUE,
+    SPLIT_WORDS,
+    WORDS_OF_SPLITS,
     MissingColumnError,
     Row,
     Wanted,
@@ -20,10 +22,10 @@ from mtlib.data.files.readers import (
 )
 from mtlib.runtime.errors import nearest_first, require
 
-SPLIT_KEYS = {"train": ("train",), "dev": ("dev", "val", "valid", "validation"), "test": ("test",)}
-"""The keys under which a JSON object may have the rows of each split."""
 MISSING = object()
 """In place of the value of a key that is not there."""
+MOST_LEVELS = 20
+"""Objects within objects whose keys are looked at."""
 
 
 def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wanted) -> Iterator[Row]:
@@ -75,19 +77,29 @@ def line_objects(lines: Iterable[str], name: str) -> Iterator[tuple[str, dict[st
 
 def array_objects(text: str, name: str, wanted: Wanted) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the place and the object of each row of a JSON file that is no file of lines."""
+    tree = parse_tree(text, name)
+    yield from line_objects(text.split("\n"), name) if tree is MISSING else tree_objects(tree, text, name, wanted)
+
+
+def parse_tree(text: str, name: str) -> Any:
+    """Returns what a JSON file holds; `MISSING` if it is JSON lines under another name."""
     try:
-        found = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        if "Extra data" in str(error) and text.lstrip().startswith("{"):  # JSON lines under another name
-            yield from line_objects(text.split("\n"), name)
-            return
+        if "Extra data" in str(error) and text.lstrip().startswith("{"):
+            return MISSING
         raise ValueError(f"{name} must be JSON, got: {error}") from None
-    rule = f"{name} must be an array of objects, or an object that has one for {wanted.split}"
+
+
+def tree_objects(tree: Any, text: str, name: str, wanted: Wanted) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the place and the object of each row of what a JSON file holds; `text` is for messages."""
+    found, rule = tree, f"{name} must be an array of objects, or an object that has one for {wanted.split}"
     names: Sequence[str] | None = None
     if isinstance(found, dict):
         key = split_key(found, wanted.split)
         if isinstance(found.get("data"), list):  # `DataFrame.to_json` with orient split or table
-            names, found = found.get("columns"), found["data"]
+            columns, found = found.get("columns"), found["data"]
+            names = [str(column) for column in columns] if isinstance(columns, list) else None
         elif key is not None and not {*wanted.columns[-1:]} & {*found}:
             count_other_arrays(found, wanted)
             found = found[key]
@@ -106,7 +118,7 @@ def array_objects(text: str, name: str, wanted: Wanted) -> Iterator[tuple[str, d
 
 def split_key(found: Mapping[str, Any], split: str) -> str | None:
     """Returns the key of the array that an object has for a split; None if there is none."""
-    return next((key for key in SPLIT_KEYS.get(split, ()) if isinstance(found.get(key), list)), None)
+    return next((key for key in WORDS_OF_SPLITS.get(split, ()) if isinstance(found.get(key), list)), None)
 
 
 def has_split_arrays(stream: IO[bytes], encoding: str, splits: Iterable[str]) -> bool:
@@ -120,9 +132,8 @@ def has_split_arrays(stream: IO[bytes], encoding: str, splits: Iterable[str]) ->
 
 def count_other_arrays(found: Mapping[str, Any], wanted: Wanted) -> None:
     """Counts as left out the rows of the arrays that are for no split."""
-    known = {key for keys in SPLIT_KEYS.values() for key in keys}
     for key, rows in found.items():
-        if key not in known and isinstance(rows, list):
+        if key not in SPLIT_WORDS and isinstance(rows, list):
             wanted.findings.left_out[f"{key} is for no split"] += len(rows)
 
 
@@ -158,10 +169,11 @@ def parse_object(where: str, text: str) -> dict[str, Any]:
     return item
 
 
-def keys_of(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the keys of an object, those of inner objects with dots."""
+def keys_of(item: Mapping[str, Any], levels: int = MOST_LEVELS) -> Iterator[str]:
+    """Yields the keys of an object, those of inner objects with dots; of deeper levels none."""
     for key, value in item.items():
-        yield from (f"{key}.{inner}" for inner in keys_of(value)) if isinstance(value, Mapping) else (key,)
+        is_inner = isinstance(value, Mapping) and levels > 1
+        yield from (f"{key}.{inner}" for inner in keys_of(value, levels - 1)) if is_inner else (key,)
 
 
 def last_key(key: str) -> str:

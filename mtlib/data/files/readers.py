@@ -33,8 +33,14 @@ NO_DELIMITER = "\0"
 SURROGATE = re.compile("[\ud800-\udfff]")
 OTHER_DELIMITERS = "\t,;|"
 """Delimiters that are recognised in a header line in order to refuse them."""
-SPLIT_WORDS = frozenset({"train", "training", "trial", "dev", "val", "valid", "validation", "test", "testing", "eval"})
-"""What columns say that name the split of each row, in lower case."""
+WORDS_OF_SPLITS = {
+    "train": ("train", "training"),
+    "dev": ("dev", "val", "valid", "validation", "eval", "trial"),
+    "test": ("test", "testing"),
+}
+"""The words for each split, in lower case: of columns, of keys of JSON and of names of files."""
+SPLIT_WORDS = frozenset(word for words in WORDS_OF_SPLITS.values() for word in words)
+"""The words for any split."""
 FASTTEXT_LABEL = "__label__"
 """Before each label at the beginning of a line of fastText's format."""
 SPLIT_ROWS = 100

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mtlib.data.files.exports import find_export, rows_of_export
+from mtlib.data.files.exports import find_export, labels_of_export, rows_of_export
 from mtlib.data.files.readers import SourceFindings
 from tests.one_line_error import one_line_error
 
@@ -163,3 +163,17 @@ def test_a_tool_is_recognised_by_its_keys(item: dict[str, Any], tool: str | None
 def test_plain_rows_stay_as_they_are() -> None:
     assert read([{"label": 1}, {"label": None}], "label") == ([1, None], Counter())
     assert read([], "label") == ([], Counter())
+
+
+@pytest.mark.parametrize(
+    ("item", "labels"),
+    [
+        ({"data": {}, "annotations": ["pos", {"result": None}, annotated(GOOD)]}, ["tone"]),
+        ({"data": {}, "annotations": [{"result": ["x", {"type": "choices"}]}]}, []),
+        ({"label": "a", "answer": "accept"}, ["label", "answer"]),
+        ({"accept": [1], "answer": "accept"}, ["accept", "answer"]),
+        ({"tone.responses": None}, ["tone"]),
+    ],
+)
+def test_keys_that_may_be_the_label_of_an_export_are_found(item: dict[str, Any], labels: list[str]) -> None:
+    assert labels_of_export(item) == labels

@@ -81,7 +81,10 @@ def test_a_file_of_a_single_object_is_one_row() -> None:
     assert cells_of(read(ROWS[0])) == CELLS[:1]
 
 
-@pytest.mark.parametrize(("split", "keys"), [("train", ["train"]), ("dev", ["dev", "val", "valid", "validation"])])
+@pytest.mark.parametrize(
+    ("split", "keys"),
+    [("train", ["train", "training"]), ("dev", ["dev", "val", "valid", "validation", "eval", "trial"])],
+)
 def test_an_object_may_have_an_array_for_each_split(split: str, keys: list[str]) -> None:
     for key in keys:
         findings = SourceFindings()
@@ -101,6 +104,16 @@ def test_keys_with_dots_lead_into_inner_objects() -> None:
     rows = [{"data": {"text": "one", "inner": {"id": "a"}}, "gold.label": 1}]
     found = read(rows, columns=("data.inner.id", "data.text", "gold.label"))
     assert cells_of(found) == [["a", "one", "1"]]
+
+
+def test_keys_of_many_levels_are_not_looked_at() -> None:
+    deep = '{"a": ' * 900 + "1" + "}" * 900
+    assert cells_of(read(f'[{{"id": 1, "text": "one", "label": "x", "more": {deep}}}]')) == [["1", "one", "x"]]
+
+
+def test_names_of_columns_that_are_no_list_are_refused_in_one_line() -> None:
+    message = one_line_error(read, {"data": [[1, "x"]], "columns": 3})
+    assert message == "set.json: row 0 is a list: columns must name its 2 values in tasks.toml, got none"
 
 
 def test_rows_without_ids_are_numbered_from_zero() -> None:

@@ -2,8 +2,9 @@
 
 import gzip
 import json
+import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import datasets
 import pandas as pd
 import pytest
 
+from mtlib.config.task_file import tasks_of_tree
 from mtlib.data.__main__ import config_of, main
 from mtlib.data.load import data_tasks, find_row_sources, read_all
-from mtlib.data.task_suggestions import suggest_tasks
+from mtlib.data.proposals.proposal import suggest_tasks
 from tests.one_line_error import one_line_error
 
 TEXTS = ["the opening is lovely \U0001f600", 'they said "no" and went', "nothing new in any scene", "it is a short one"]
@@ -29,10 +31,13 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 
 def propose(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """The tasks that are proposed, and what is unsure."""
+    """The tasks that are proposed, which can be read as a whole, and what is unsure."""
     lines = list(suggest_tasks(folder))
+    assert not [line for line in lines if len(line.splitlines()) > 1]
     unsure = [line.partition("# unsure: ")[2] for line in lines if "# unsure: " in line]
-    return tomllib.loads("\n".join(lines))["tasks"], unsure
+    tree = tomllib.loads("\n".join(lines))
+    assert not tree or tasks_of_tree(tree)
+    return tree.get("tasks", {}), unsure
 
 
 PLAIN = b"text,label\nit is one text,no\nit is not one,yes\n"
@@ -133,7 +138,7 @@ def test_files_with_other_columns_are_tasks_of_their_own(tmp_path: Path) -> None
             "train.tsv",
             "a first short text\t0\na second short text\t1\n",
             {"columns": ["column1", "column2"], "texts": ["column1"], "label": "column2"},
-            ["the first line of train.tsv looks like a row, not like names of columns: name them in columns"],
+            ["the first line looks like a row, not like names of columns: name them in columns"],
         ),
         (
             "train.csv",
@@ -154,16 +159,6 @@ def test_files_with_other_columns_are_tasks_of_their_own(tmp_path: Path) -> None
             [],
         ),
         ("train.csv.gz", gzip.compress(PLAIN, mtime=0), {"label": "label"}, []),
-        (
-            "subj.objective",
-            "it opens in a town\nthe end is near\n",
-            {"format": "lines", "texts": ["text"]},
-            [
-                "the names of the labels",
-                "lines are texts alone: their labels are in a file for each label, a file with a label a line or a "
-                "pattern, see docs/layouts.md",
-            ],
-        ),
         (
             "train.txt",
             "__label__a it opens in a town\n__label__b the end is near\n",
@@ -294,6 +289,205 @@ def test_files_that_belong_together_are_one_task_that_is_read(
     assert "# rows as they were read:" in list(suggest_tasks(folder))
 
 
+def write(folder: Path, files: Mapping[str, Sequence[str] | bytes]) -> None:
+    """Writes files of these lines or bytes."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        lines = content if isinstance(content, bytes) else "\n".join([*content, ""]).encode()
+        (folder / name).write_bytes(lines)
+
+
+UNLABELLED = ["text", *LINES]
+ITEMS = [{"text": line, "label": name} for line, name in LABELLED]
+PARTS = [
+    "text,label,part",
+    *(f"{line},{name},{' Train' if at % 3 else 'test'}" for at, (line, name) in enumerate(LABELLED)),
+]
+CONTROLS = ["x\x7f", "y\x85z"]
+NUMBERED = ["text,label", *(f"{line} {at},{at % 2}" for at, line in enumerate(LINES))]
+
+
+@pytest.mark.parametrize(
+    ("files", "keys", "doubts"),
+    [
+        (  # only one file is for train by its name
+            {"train.csv": TABLE, "extra.csv": TABLE, "more_reviews.csv": TABLE},
+            {"train": "train.csv"},
+            ["extra.csv is not used", "more_reviews.csv is not used"],
+        ),
+        (
+            {"TrainSet.csv": TABLE, "DevSet.csv": TABLE, "TestSet.csv": TABLE},
+            {"train": "TrainSet.csv", "dev": "DevSet.csv", "test": "TestSet.csv"},
+            [],
+        ),
+        (
+            {"train-1.csv": TABLE, "train-2.csv": TABLE},
+            {"train": ["train-1.csv", "train-2.csv"]},
+            ["train has 2 files"],
+        ),
+        ({"train.csv": TABLE, "dev.tsv": ["text\tlabel", "a text\ta"]}, {"dev": 0.1}, ["dev.tsv is not used: files"]),
+        (
+            {"de.csv": PARTS, "en.csv": [line.replace("this", "that") for line in PARTS]},
+            {
+                "train": {"files": ["de.csv", "en.csv"], "where": {"part": ["Train"]}},
+                "dev": 0.1,
+                "test": {"files": ["de.csv", "en.csv"], "where": {"part": ["test"]}},
+            },
+            ["train has 2 files"],
+        ),
+        ({"all.json": [json.dumps({"train": ITEMS, "test": ITEMS})]}, {"dev": 0.1, "test": "all.json"}, []),
+        (
+            {
+                f"20news-{split}/{name}/{at}": [LINES[at]]
+                for split in ("train", "test")
+                for name in "ab"
+                for at in range(9)
+            },
+            {"train": "20news-train/*/*", "test": "20news-test/*/*"},
+            ["each file seems to be one text"],
+        ),
+        (  # an encoding of any file; files of test are read too
+            {
+                "train.csv": TABLE,
+                "dev.csv": "\n".join([*TABLE, "caf\u00e9,a"]).encode("latin-1"),
+                "test.csv": ["text,", "a,b,c"],
+            },
+            {"encoding": "latin-1", "test": None},
+            ['test = "test.csv", but it cannot be read so: test.csv:2: a line must have 2 cells'],
+        ),
+        (  # names of files that are patterns
+            {"a[1]/train?.csv": TABLE},
+            {"train": "a[[]1]/train[?].csv", "dev": 0.1},
+            [],
+        ),
+        (  # what lies beside files of any split is named
+            {f"{split}/{name}": LINES for split in ("train", "dev") for name in ("seq.in", "seq.out")}
+            | {"train/label": CLASSES, "dev/label": CLASSES},
+            {"train": {"files": "train/seq.in", "labels": "train/label"}},
+            ["train/seq.out has as many lines too", "dev/seq.out has as many lines too"],
+        ),
+        (  # neither notes, programs nor hidden files are rows
+            {
+                "citation_intent.csv": TABLE,
+                "LICENSE": LINES,
+                ".git/HEAD": LINES,
+                ".ipynb_checkpoints/train.csv": TABLE,
+                "plot.png": b"\x89PNG\0",
+            },
+            {"train": "citation_intent.csv"},
+            ["not read: plot.png: text must hold no zero byte"],
+        ),
+        (
+            {"train.csv": TABLE, "notes.txt": LINES},
+            {"train": "train.csv"},
+            ["not used: notes.txt: lines are texts alone"],
+        ),
+        (
+            {"train.csv": TABLE, **{f"logs/{at}/{name}.log": LINES for at in range(300) for name in "ab"}},
+            {"train": "train.csv"},
+            ["not used: logs/0/a.log"],
+        ),
+        (
+            {"data/train.csv": NUMBERED, "labels.txt": ["no", "yes"]},
+            {"labels": ["no", "yes"]},
+            ["the names of labels come from labels.txt: no, yes"],
+        ),
+        (
+            {"train.csv": NUMBERED, "label_names.txt": ["no", "yes"], "slot_label.txt": ["x", "y", "z"]},
+            {"labels": ["no", "yes"]},
+            ["the names of labels come from label_names.txt, not from slot_label.txt"],
+        ),
+        (
+            {"train.csv": TABLE, "labels.txt": ["no", "yes"]},
+            {"labels": ["a", "b"]},
+            ["not used: labels.txt: it may list"],
+        ),
+        (
+            {
+                "train.csv": [
+                    "text,label",
+                    *(f'{line},"{"joy" if at % 2 else "joy, fear"}"' for at, line in enumerate(LINES)),
+                ]
+            },
+            {"kind": "binary"},
+            ['cells seem to hold several labels: kind = "multilabel" with labels = ["fear", "joy"]'],
+        ),
+        (
+            {"train.csv": ["text,label", *(f"this is text {at},{at % 77}" for at in range(770))]},
+            {"kind": "classes", "num_labels": 77},
+            ['or scores, kind = "regression"'],
+        ),
+        (
+            {
+                "train.csv": [
+                    "text,label",
+                    *(f"{line},{CONTROLS[at % 2]}" for at, line in enumerate(LINES)),
+                ]
+            },
+            {"labels": CONTROLS},
+            [],
+        ),
+        ({"train.csv": ["text, label", *(f"{line}, {name}" for line, name in LABELLED)]}, {"label": "label"}, []),
+    ],
+)
+def test_every_file_is_in_a_key_or_a_doubt(
+    files: Mapping[str, Sequence[str] | bytes], keys: dict[str, Any], doubts: list[str], tmp_path: Path
+) -> None:
+    write(tmp_path, files)
+    tasks, unsure = propose(tmp_path)
+    assert list(tasks) == ["task"]
+    assert {key: tasks["task"].get(key) for key in keys} == keys
+    assert len(unsure) == len(doubts)
+    assert all(line.startswith(doubt) for line, doubt in zip(unsure, doubts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({"test.csv": TABLE}, "no file is for train, as test.csv is for test by its name"),
+        ({"dev.csv": TABLE, "test.csv": UNLABELLED}, "no file is for train, as dev.csv is for dev by its name"),
+        (
+            {"train.csv": ["id,label", *(f"{at},{name}" for at, name in enumerate(CLASSES))]},
+            "no column looks like texts",
+        ),
+        ({"train.csv": UNLABELLED}, "train.csv:1: column label is missing"),
+        (
+            {"train.csv": ["text,label", *(f"{line},a" for line in LINES)]},
+            "unknown label in column label of train.csv:2",
+        ),
+    ],
+)
+def test_no_task_is_better_than_one_that_cannot_be_read(
+    files: Mapping[str, Sequence[str]], fault: str, tmp_path: Path
+) -> None:
+    write(tmp_path, files)
+    tasks, unsure = propose(tmp_path)
+    assert tasks == {}
+    assert unsure[-1].startswith(f"these files cannot be read so: {fault}")
+
+
+def test_at_most_as_many_tasks_as_a_file_may_have_are_proposed(tmp_path: Path) -> None:
+    write(tmp_path, {f"{at}/train.csv": TABLE for at in range(50)})
+    tasks, unsure = propose(tmp_path)
+    assert len(tasks) == 20
+    assert unsure.count("these files cannot be read so: there must be at most 20 tasks") == 20
+    assert unsure[-1].startswith("not read: ")
+
+
+def test_tasks_that_can_be_read_are_numbered(tmp_path: Path) -> None:
+    write(tmp_path, {"a/test.csv": TABLE, "b/train.csv": TABLE, "c/train.csv": TABLE})
+    tasks, _ = propose(tmp_path)
+    assert {name: own["train"] for name, own in tasks.items()} == {"task1": "b/train.csv", "task2": "c/train.csv"}
+    assert "# [tasks.task3]" in list(suggest_tasks(tmp_path))
+
+
+def test_names_of_files_that_are_no_text_are_not_read(tmp_path: Path) -> None:
+    write(tmp_path, {"train.csv": TABLE, os.fsdecode(b"tr\xffain.csv"): TABLE})
+    tasks, (line,) = propose(tmp_path)
+    assert tasks["task"]["train"] == "train.csv"
+    assert line == "not read: tr\\udcffain.csv: the name of a file must be UTF-8"
+
+
 def test_other_columns_that_may_be_labels_are_named(tmp_path: Path) -> None:
     frame = pd.DataFrame({**labelled("a", "b"), "part": "x", "score": range(22), "intent": ["c", "d"] * 11})
     frame.to_csv(tmp_path / "train.csv", index=False)
@@ -310,12 +504,14 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
     assert "# unsure: not read: empty.csv: a file must have rows, got none" in list(suggest_tasks(tmp_path))
 
 
-def test_a_proposal_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+def test_a_proposal_that_cannot_be_read_is_a_comment_that_says_why(tmp_path: Path) -> None:
     frame = pd.DataFrame(labelled("a", "b"))
     frame.to_csv(tmp_path / "train.csv", index=False)
     frame.replace({"label": {"b": "c"}}).to_csv(tmp_path / "dev.csv", index=False)
-    (line,) = propose(tmp_path)[1]
+    tasks, (line,) = propose(tmp_path)
     assert line.startswith("these files cannot be read so: unknown label in column label of dev.csv:3 'c'")
+    assert tasks == {}
+    assert '# dev = "dev.csv"' in list(suggest_tasks(tmp_path))
 
 
 def test_names_of_classes_in_parquet_files_are_proposed(tmp_path: Path) -> None:
@@ -329,7 +525,9 @@ def test_a_folder_without_rows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("Data.")
     (tmp_path / "empty.csv").touch()
     (tmp_path / "broken.parquet").write_bytes(b"\0\1")
-    assert one_line_error(lambda: list(suggest_tasks(tmp_path))) == f"{tmp_path} must hold a file with rows, got none"
+    message = one_line_error(lambda: list(suggest_tasks(tmp_path)))
+    assert message.startswith(f"{tmp_path} must hold a file with rows, got broken.parquet: ")
+    assert message.endswith("empty.csv: a file must have rows, got none")
 
 
 @pytest.mark.parametrize("is_redirected", [False, True])
