@@ -127,7 +127,7 @@ def test_every_computing_library_is_listed() -> None:
     """Every import of the package, and of the projection libraries, except those that read files or print."""
     sources = PACKAGE.rglob("*.py")
     imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
-    readers = {"pyarrow", "pandas", "datasets", "huggingface_hub", "mtlib", "rich"}
+    readers = {"pyarrow", "pandas", "datasets", "fsspec", "huggingface_hub", "mtlib", "rich"}
     readers |= {"onnx", "onnx_ir", "onnxruntime", "onnxscript"}  # of exported models
     readers |= {"peft"}  # its version is in the keys of trials with an adapter alone
     distributions = importlib.metadata.packages_distributions()
