@@ -33,7 +33,7 @@ from benchmarks.false_differences import KINDS, TRAINING_ERROR, Design, draw_log
 from results.records.race import UNDECIDABLE, RaceRecord
 from results.stats.configuration_means import ModelScores, configuration_means, contrasts, design_matrix
 from results.stats.error_spending import Look
-from results.stats.margins import confidence_set, margins_control
+from results.stats.margins import best_set, margins_control
 from results.stats.race import RaceRules, below_base, decide_round
 from results.stats.resampling import Floats
 from results.stats.trial_scores import TOTAL, group_by_configuration
@@ -142,7 +142,7 @@ def look_everywhere(models: ModelScores, num_rounds: int, declared: int) -> tupl
         to_base = one[1:] - one[0]
         estimates = np.abs(contrasts(means, to_base).estimates)
         for place, look in ((0, None), (2, Look(num_rounds=number, declared=declared))):
-            wrong[place] |= not confidence_set(means, look=look).is_left.all()
+            wrong[place] |= not best_set(means, look=look).is_left.all()
             wrong[place + 1] |= bool((estimates > margins_control(means, to_base, look=look).widths).any())
     return bool(wrong[0]), bool(wrong[1]), bool(wrong[2]), bool(wrong[3])
 
@@ -194,7 +194,7 @@ def equal(tables: list[ModelScores], num_rounds: int, column: int) -> float:
     found = []
     for models in tables:
         means = configuration_means(models.select(np.flatnonzero(models.replicates < num_rounds)))
-        is_out = ~confidence_set(means).is_left | below_base(means, np.array([0]))
+        is_out = ~best_set(means).is_left | below_base(means, np.array([0]))
         found.append((is_out.sum() / (len(is_out) - 1), is_out.sum() == len(is_out) - 1))
     return float(np.mean(found, axis=0)[column])
 

@@ -19,7 +19,7 @@ from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import configuration_means
 from results.stats.error_spending import Look
 from results.stats.looks import Looks
-from results.stats.margins import confidence_set
+from results.stats.margins import best_set
 from results.stats.resampling import replicate_error
 from results.stats.texts import frame_value
 from results.stats.trial_scores import TOTAL, Column, TrialScores, group_by_configuration
@@ -161,7 +161,7 @@ def compare_with_best(
     }
     means = configuration_means(scores.of_models(TOTAL, rows[0].tasks, trials))
     among = np.array([place not in decided_at for place in range(len(rows))])
-    found = confidence_set(means, among, look=looks.now)
+    found = best_set(means, among, look=looks.now)
     best = int(np.where(among, means.means, -np.inf).argmax())
     for look in looks.kept[:-1]:
         if look.num_rounds not in looks.race.left_at.values():
@@ -208,7 +208,7 @@ def distinguished(
     if len(present) < 2:
         return []
     models = scores.of_models(TOTAL, tasks, [groups[number] for number in present])
-    is_left = confidence_set(configuration_means(models), look=look).is_left
+    is_left = best_set(configuration_means(models), look=look).is_left
     return [number for number, left in zip(present, is_left, strict=True) if not left]
 
 
