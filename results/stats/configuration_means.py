@@ -51,7 +51,7 @@ class ModelScores:
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigurationMeans:
-    """Means over replicates, their variances, and what a permutation test needs."""
+    """Means over replicates, and their variances."""
 
     means: Floats
     """(configurations,) least-squares means: where no replicate is missing, the plain means."""
@@ -86,7 +86,7 @@ class ConfigurationMeans:
 
     @cached_property
     def model_variances(self) -> Floats:
-        """(models,) the training variance of each model: of all that its configuration's may be the harmonic mean, whose
+        """(models,) the training variance of each model, its configuration's: the harmonic mean of the draws, whose
         inverse is the mean precision; 0 where none is known."""
         known = self.variances.any(axis=0) if len(self.variances) else np.zeros(len(self.weights), np.bool_)
         precision = np.mean(1 / np.where(known, self.variances, 1.0), axis=0) if known.any() else np.ones_like(known)
@@ -189,7 +189,8 @@ def distinct_means(scores: ModelScores) -> ConfigurationMeans:
     weights = inverse[:num_configurations]
     own_degrees = residual_degrees(scores)
     residuals = scores.scores - design @ (inverse @ scores.scores)
-    squares, examples = np.bincount(scores.configurations, residuals**2), shared_covariance(scores, num_configurations)
+    squares = np.asarray(np.bincount(scores.configurations, residuals**2), dtype=np.float64)
+    examples = shared_covariance(scores, num_configurations)
     variances, order = np.zeros((0, num_configurations)), np.lexsort((squares, weights @ scores.scores))
     if own_degrees.any():  # the draws do not depend on how configurations are numbered
         variances = draw_variances(squares[order], own_degrees[order])[:, np.argsort(order)]
