@@ -13,7 +13,7 @@ so are all of several equally good ones.
 A sweep may be looked at after every round of replicates; then its margins are wider (`results.stats.error_spending`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from scipy.special import ndtr
 
 from results.stats.configuration_means import ConfigurationMeans, Contrasts, contrasts
 from results.stats.error_spending import ERROR, Look
-from results.stats.resampling import CONFIDENCE, Floats
+from results.stats.resampling import CONFIDENCE, Floats, Numbers
 
 SINGLE_QUANTILE = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
 """The 95 % quantile of one difference with a known variance."""
@@ -33,6 +33,8 @@ NUM_DEVIATIONS = 1000
 LEVEL_EDGES = 1 - np.concatenate([np.linspace(1, 0.1, 25), np.geomspace(0.1, 0.0005, 16)[1:], [0.0]])
 """Between which shares of the draws, from the smallest on, one quantile stands for all. The few largest decide the
 tails: with 32 even steps margins of two configurations with 3 replicates are 4 % too narrow."""
+MOST_SCORES, FEWEST_DRAWS = 2**21, 1000
+"""Errors of pairs that are drawn to compare all with all, and how many of each pair at least."""
 FITTED_TAILS = (0.2, 0.01)
 """Two-sided tail probabilities at which a t distribution is fitted to that of a difference."""
 
@@ -146,7 +148,7 @@ def quantile_of_mixture(deviations: Floats, tail: float) -> Floats:
     """(contrasts,) absolute values that normal variables exceed with this probability, averaged over their standard
     deviations, (levels, contrasts), at `LEVEL_EDGES`."""
     low, high = 0 * deviations[-1], 10 * deviations[-1]
-    for _ in range(30):
+    for _ in range(22):
         middle = (low + high) / 2
         exceeded = 2 * np.diff(LEVEL_EDGES) @ ndtr(-ratio(np.broadcast_to(middle, deviations.shape), deviations))
         low, high = np.where(exceeded > tail, middle, low), np.where(exceeded > tail, high, middle)
@@ -215,12 +217,11 @@ def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look
     simultaneous confidence intervals for multiple comparisons with the best".
     """
     left = np.ones(len(means.means), np.bool_) if among is None else among
-    places, one = np.flatnonzero(left), np.eye(len(left))
+    places = np.flatnonzero(left)
     best = means.means[places].max()
     limits = np.full((len(left), len(left)), np.nan)  # by which the second may be above the first by chance
-    for place in places if len(places) > 1 else ():
-        others = places[places != place]
-        limits[place, others] = one_sided_limits(means, one[others] - one[place], look)
+    if len(places) > 1 and means.has_replicates:
+        limits[np.ix_(places, places)] = one_sided_limits(means, places, look)
     above = means.means - means.means[:, None]  # (first, second): by which the second is above
     with np.errstate(invalid="ignore"):
         is_below = (above > limits).any(axis=1)
@@ -236,13 +237,39 @@ def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look
     return BestSet(below_best=best - means.means, margins=margins, at_most_below=at_most, is_left=is_left)
 
 
-def one_sided_limits(means: ConfigurationMeans, coefficients: Floats, look: Look | None) -> Floats:
-    """(contrasts,) which errors of contrasts, (contrasts, configurations), exceed with 5 % probability at any; nan
-    where training was not repeated."""
-    if not means.has_replicates:
-        return np.full(len(coefficients), np.nan)
-    own = means.of_distinct(coefficients)
-    score = largest_score(means, own, is_two_sided=False)
-    if look is not None:
-        score = score_at(look, means, contrasts(means, coefficients), score)
-    return distributions_of(means, own).quantiles(score)
+def one_sided_limits(means: ConfigurationMeans, places: Numbers, look: Look | None) -> Floats:
+    """(places, places) by which the second of two configurations may be above the first by chance; nan for one itself.
+
+    With each first one, whichever it is, all others are above it by more with 5 % probability at most.
+
+    Args:
+        means: of configurations with replicates.
+        places: those that are compared, at least two.
+        look: as in `margins_control`.
+    """
+    # Each pair is compared once: in the other direction its errors have the other sign.
+    number, one = len(places), np.eye(len(means.means))
+    first, second = np.triu_indices(number, 1)
+    coefficients = one[places[second]] - one[places[first]]
+    own, compared = means.of_distinct(coefficients), contrasts(means, coefficients)
+    found = distributions_of(means, own)
+    if number == 2:
+        quantiles = np.full(2, largest_score(means, own, is_two_sided=False))
+    else:
+        draws = means.error_draws[: max(FEWEST_DRAWS, MOST_SCORES // len(own))]
+        scores, above = np.zeros((len(draws), number, number), np.float32), found.normal_scores(draws @ own.T)
+        scores[:, first, second], scores[:, second, first] = above, -above
+        quantiles = np.quantile(scores.max(axis=2), CONFIDENCE, axis=0)
+
+    # The limits of a first one's comparisons, by the error that a look may make with these.
+    limits = np.full((number, number), np.nan)
+    for place, quantile in enumerate(quantiles.tolist()):
+        pairs = np.flatnonzero((first == place) | (second == place))
+        score = quantile
+        if look is not None:
+            errors = {name: getattr(compared, name)[pairs] for name in ("training_errors", "example_errors")}
+            score = score_at(look, means, replace(compared, **errors), quantile)
+        others = np.where(first[pairs] == place, second[pairs], first[pairs])
+        distributions = Distributions(scales=found.scales[pairs], degrees=found.degrees[pairs])
+        limits[place, others] = distributions.quantiles(score)
+    return limits
