@@ -253,6 +253,8 @@ def one_sided_limits(means: ConfigurationMeans, places: Numbers, look: Look | No
     coefficients = one[places[second]] - one[places[first]]
     own, compared = means.of_distinct(coefficients), contrasts(means, coefficients)
     found = distributions_of(means, own)
+    if not own.any():  # all trained the same
+        return np.where(np.eye(number, dtype=bool), np.nan, 0.0)
     if number == 2:
         quantiles = np.full(2, largest_score(means, own, is_two_sided=False))
     else:

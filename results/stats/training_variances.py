@@ -18,22 +18,21 @@ NUM_DRAWS = 8000
 STEP = 0.125
 """Between the values of a variance's logarithm on the grid."""
 LOGS = np.arange(-12, 12 + STEP / 2, STEP)
-"""Logarithms of variances on the grid, relative to the pooled variance."""
-LEVELS = np.arange(-4, 4.01, 2 * STEP)
+"""Logarithms of variances on the grid, relative to the median one."""
+LEVELS = np.arange(-4, 4 + STEP / 2, STEP)
 """Logarithms of the level that the configurations share: all are equally likely before."""
 SPREADS = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0)
 """Standard deviations of the logarithms around the level. Equally stable configurations have 0; standard deviations of
 training that differ by a factor of up to 3 have about 0.6."""
 SPREAD_PROBS = np.array([3, 2, 2, 2, 1.5, 1, 0.5, 0.25]) / 12.25
 """Prior probabilities of the spreads. Of three replicates the residuals decide little between them."""
-UNSTABLE_PROB = 0.1
-"""Prior probability that a configuration is one of the few whose variance is far larger."""
-UNSTABLE_LOGS = (2.0, 4.0)
-"""Between which numbers the logarithm of such a variance is above the level, each equally likely: standard deviations
-are 2.7 to 7.4 times as large. With a prior probability of .05 margins of 7 configurations with 3 replicates are a tenth
-narrower, and false differences from a base that trains five times as unstably are 14 % in place of 11 %."""
 GOLDEN_RATIO = (5**0.5 - 1) / 2
-"""Multiples of it, without their integers, are spread evenly, however many there are."""
+"""Steps of it, modulo 1, are spread evenly, however many there are."""
+UNSTABLE_PROB = 0.1
+"""Prior probability that a configuration is one of the few whose variance is far larger (see `docs/decisions.md`)."""
+LEAST_UNSTABLE, UNSTABLE_SCALE = 2.0, 1.0
+"""The logarithm of such a variance is above the level by at least so much, and by more with an exponential
+distribution of this mean: standard deviations are 2.7 times as large at least, or any larger, as after a collapse."""
 
 
 def draw_variances(squares: Floats, degrees: Floats) -> Floats:
@@ -55,10 +54,13 @@ def draw_variances(squares: Floats, degrees: Floats) -> Floats:
         return np.broadcast_to(pooled * draw_level(total)[:, None], size)
 
     # The likelihood of each variance on the grid, and by it the probability of each level and spread.
-    logs = -(degrees[:, None] * LOGS + squares[:, None] / pooled * np.exp(-LOGS)) / 2
+    known = (degrees > 0) & (squares > 0)
+    median = np.median(squares[known] / degrees[known])  # the mean may be that of one unstable configuration
+    logs = -(degrees[:, None] * LOGS + squares[:, None] / median * np.exp(-LOGS)) / 2
     likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))  # (configurations, logs)
     prior = prior_of_logs()  # (levels * spreads, logs)
-    posterior = np.log(prior @ likelihood.T).sum(axis=1) + np.log(np.tile(SPREAD_PROBS, len(LEVELS)))
+    with np.errstate(divide="ignore"):  # of many residuals some levels are impossible
+        posterior = np.log(prior @ likelihood.T).sum(axis=1) + np.log(np.tile(SPREAD_PROBS, len(LEVELS)))
     probs = np.exp(posterior - posterior.max())
 
     # Draws of both, then of each variance given them, evenly within a step of the grid.
@@ -70,7 +72,7 @@ def draw_variances(squares: Floats, degrees: Floats) -> Floats:
         for one, below in enumerate(summed / summed[:, -1:]):
             found[rows, one] = LOGS[np.searchsorted(below, stream.random(len(rows)))]
     found += STEP * (stream.random(size) - 0.5)
-    return np.asarray(pooled * np.exp(stream.permutation(found)))
+    return np.asarray(median * np.exp(stream.permutation(found)))
 
 
 def draw_level(degrees: float) -> Floats:
@@ -90,10 +92,9 @@ def prior_of_logs() -> Floats:
     rows = []
     for level in LEVELS:
         above = LOGS - level
-        is_unstable = (above >= UNSTABLE_LOGS[0]) & (above <= UNSTABLE_LOGS[1])
+        unstable = np.exp(-(above - LEAST_UNSTABLE) / UNSTABLE_SCALE) * (above >= LEAST_UNSTABLE)
         for spread in SPREADS:
             usual = np.exp(-((above / spread) ** 2) / 2) if spread else (np.abs(above) < STEP / 2).astype(float)
-            rows.append(
-                (1 - UNSTABLE_PROB) * usual / usual.sum() + UNSTABLE_PROB * is_unstable / max(1, is_unstable.sum())
-            )
+            usual, rare = usual / usual.sum(), unstable / unstable.sum()
+            rows.append((1 - UNSTABLE_PROB) * usual + UNSTABLE_PROB * rare)
     return np.array(rows)
