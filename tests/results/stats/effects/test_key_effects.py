@@ -77,11 +77,13 @@ def trend_of(key: SearchedKey, scores: Mapping[Any, float], error: float = 0.002
 
 def test_trend_can_be_significant_where_no_difference_from_the_base_is() -> None:
     """By the order of the values, whatever their distances are and in whichever order they were listed."""
-    means, params = grid_of({"a": NUMBERS.values}, 3, lambda own: SLOPE[own], 4, 0.003)
-    assert not any(value.is_significant for value in key_effects(grid_contrasts(NUMBERS, params, means), means))
-    trend = find_trend(NUMBERS, params, means)
-    assert trend is not None
-    assert (trend.is_upward, trend.is_better) == (True, False)
+    found = []
+    for seed in range(20):
+        means, params = grid_of({"a": NUMBERS.values}, 3, lambda own: SLOPE[own], seed, 0.003)
+        values, trend = key_effects(grid_contrasts(NUMBERS, params, means), means), find_trend(NUMBERS, params, means)
+        if trend is not None and not any(value.is_significant for value in values):
+            found.append((trend.is_upward, trend.is_better))
+    assert {*found} == {(True, False)}
 
 
 def test_trend_begins_where_the_contrast_up_to_there_is_significant() -> None:
