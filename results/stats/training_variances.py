@@ -30,9 +30,9 @@ GOLDEN_RATIO = (5**0.5 - 1) / 2
 """Steps of it, modulo 1, are spread evenly, however many there are."""
 UNSTABLE_PROB = 0.1
 """Prior probability that a configuration is one of the few whose variance is far larger (see `docs/decisions.md`)."""
-LEAST_UNSTABLE, UNSTABLE_SCALE = 2.0, 1.0
+LEAST_UNSTABLE, UNSTABLE_SCALE = 2.5, 1.0
 """The logarithm of such a variance is above the level by at least so much, and by more with an exponential
-distribution of this mean: standard deviations are 2.7 times as large at least, or any larger, as after a collapse."""
+distribution of this mean: standard deviations are 3.5 times as large at least, or any larger, as after a collapse."""
 
 
 def draw_variances(squares: Floats, degrees: Floats) -> Floats:
