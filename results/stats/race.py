@@ -1,7 +1,8 @@
 """Decides, round by round, which configurations of a sweep need further replicates (`--until-decided`).
 
-After each complete round a configuration leaves the race if it is significantly worse than the best one or than the
-base, or is shown to be at most a margin below the best. The race ends when one configuration is left, or when no number
+After each complete round a configuration leaves the race if it is shown not to be the best, as some other one is above
+it by more than their margin, if it is significantly worse than the base, or if it is shown to be at most a margin below
+the best. The race ends when one configuration is left, or when no number
 of rounds that it may still have is likely to distinguish any of the others from the best. Its claims hold at 95 % over
 all rounds together, whenever it ends (`results.stats.error_spending`): ending early because nothing can be decided
 makes no claim.
