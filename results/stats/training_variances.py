@@ -15,11 +15,11 @@ from results.stats.resampling import Floats
 
 NUM_DRAWS = 8000
 """Draws: the 95 % quantile of a largest difference has a standard error of about 1 %."""
-STEP = 0.125
+GRID_STEP = 0.125
 """Between the values of a variance's logarithm on the grid."""
-LOGS = np.arange(-12, 12 + STEP / 2, STEP)
+LOGS = np.arange(-12, 12 + GRID_STEP / 2, GRID_STEP)
 """Logarithms of variances on the grid, relative to the median one."""
-LEVELS = np.arange(-4, 4 + STEP / 2, STEP)
+LEVELS = np.arange(-4, 4 + GRID_STEP / 2, GRID_STEP)
 """Logarithms of the level that the configurations share: all are equally likely before."""
 SPREADS = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0)
 """Standard deviations of the logarithms around the level. Equally stable configurations have 0; standard deviations of
@@ -71,7 +71,7 @@ def draw_variances(squares: Floats, degrees: Floats) -> Floats:
         summed = np.cumsum(prior[number] * likelihood, axis=1)
         for one, below in enumerate(summed / summed[:, -1:]):
             found[rows, one] = LOGS[np.searchsorted(below, stream.random(len(rows)))]
-    found += STEP * (stream.random(size) - 0.5)
+    found += GRID_STEP * (stream.random(size) - 0.5)
     return np.asarray(median * np.exp(stream.permutation(found)))
 
 
@@ -94,7 +94,7 @@ def prior_of_logs() -> Floats:
         above = LOGS - level
         unstable = np.exp(-(above - LEAST_UNSTABLE) / UNSTABLE_SCALE) * (above >= LEAST_UNSTABLE)
         for spread in SPREADS:
-            usual = np.exp(-((above / spread) ** 2) / 2) if spread else (np.abs(above) < STEP / 2).astype(float)
+            usual = np.exp(-((above / spread) ** 2) / 2) if spread else (np.abs(above) < GRID_STEP / 2).astype(float)
             usual, rare = usual / usual.sum(), unstable / unstable.sum()
             rows.append((1 - UNSTABLE_PROB) * usual + UNSTABLE_PROB * rare)
     return np.array(rows)

@@ -295,7 +295,7 @@ def test_equally_good_configurations_rarely_differ_from_the_base(
 @pytest.mark.parametrize(
     ("errors", "shape"), [(normal, (2, 3)), (normal, (7, 3)), (unequal, (7, 3)), (heavy, (7, 3)), (heavy, (6, 2))]
 )
-def test_best_one_is_rarely_left_out_and_rarely_farther_above_another_than_is_said(
+def test_best_one_is_rarely_left_out_and_rarely_farther_above_another_than_its_bound(
     errors: Callable[[np.random.Generator, tuple[int, int]], Floats], shape: tuple[int, int]
 ) -> None:
     """The first is the best, by next to nothing; the last is worse."""

@@ -7,12 +7,12 @@ from scipy.special import ndtr
 
 from results.stats.resampling import Floats
 from results.stats.training_variances import (
+    GRID_STEP,
     LEVELS,
     LOGS,
     NUM_DRAWS,
     SPREAD_PROBS,
     SPREADS,
-    STEP,
     draw_level,
     draw_variances,
     prior_of_logs,
@@ -84,7 +84,7 @@ def test_configuration_that_was_trained_once_has_the_variances_of_the_others() -
 def draw_true(stream: np.random.Generator, number: int) -> Floats:
     """(number,) variances as they are thought to be before training, around a level of 1."""
     row = len(SPREADS) * int(np.abs(LEVELS).argmin()) + stream.choice(len(SPREADS), p=SPREAD_PROBS)
-    logs = stream.choice(LOGS, number, p=prior_of_logs()[row]) + STEP * (stream.random(number) - 0.5)
+    logs = stream.choice(LOGS, number, p=prior_of_logs()[row]) + GRID_STEP * (stream.random(number) - 0.5)
     return np.asarray(np.exp(logs))
 
 
