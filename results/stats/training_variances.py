@@ -26,6 +26,8 @@ SPREADS = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0)
 training that differ by a factor of up to 3 have about 0.6."""
 SPREAD_PROBS = np.array([3, 2, 2, 2, 1.5, 1, 0.5, 0.25]) / 12.25
 """Prior probabilities of the spreads. Of three replicates the residuals decide little between them."""
+FEWEST_VARIANCES = 3
+"""Configurations with residuals: those of two are the same but for their sign."""
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 """Steps of it, modulo 1, are spread evenly, however many there are."""
 UNSTABLE_PROB = 0.1
@@ -50,7 +52,7 @@ def draw_variances(squares: Floats, degrees: Floats) -> Floats:
     pooled, size = squares.sum() / total, (NUM_DRAWS, len(squares))
     if pooled == 0:
         return np.zeros(size)
-    if np.count_nonzero(degrees) < 3:
+    if np.count_nonzero(degrees) < FEWEST_VARIANCES:
         return np.broadcast_to(pooled * draw_level(total)[:, None], size)
 
     # The likelihood of each variance on the grid, and by it the probability of each level and spread.

@@ -154,6 +154,7 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
     means = replace(
         means,
         variances=scatter / squares * draw_level(degrees)[:, None],
+        has_common_variance=True,
         total_degrees=degrees,
     )
     covariance = inverse @ (training_covariance(means) + means.examples) @ inverse.T

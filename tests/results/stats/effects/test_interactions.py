@@ -25,7 +25,7 @@ def test_p_value_of_two_replicates_is_that_of_an_analysis_of_variance() -> None:
     (found,) = find_interactions(KEYS, configuration_means(model_scores(table)), params)
     rows = [{**own, "replicate": r, "score": table[n, r]} for n, own in enumerate(params) for r in range(2)]
     fit = smf.ols("score ~ C(a) * C(b) + C(replicate)", DataFrame(rows)).fit()
-    assert found.p_value == pytest.approx(anova_lm(fit).loc["C(a):C(b)", "PR(>F)"], rel=0.01)  # drawn
+    assert found.p_value == pytest.approx(anova_lm(fit).loc["C(a):C(b)", "PR(>F)"], rel=0.06)  # of medians
 
 
 def test_replicates_that_are_equal_by_chance_have_no_smaller_p_value_than_the_test_over_examples() -> None:
