@@ -4,10 +4,10 @@ Command:  python benchmarks/false_differences.py [--sweeps 200] [--kinds normal 
           [--replicates 2 3 ...] [--rows 300 2000 ...]
 Cost:     of a sweep on one core 0.1 s with 7 configurations, 1 s with 100; 3 s with 100 x 10 trials and 40,000 rows
 Prints:   a row for each kind of training error, number of configurations, replicates and dev rows, with shares of
-          sweeps: `ranking`, some equally good configuration is left unmarked; `effects`, some value is called different
-          from the base; `coverage`, the interval of a value that is better by .03 holds this difference; `power`, a
-          value is found that is better by the difference that the answer states for a power of 80 % (nan: it states
-          none for two configurations with two replicates)
+          sweeps: `ranking`, the first configuration, as if it were the best by next to nothing, is left unmarked;
+          `effects`, some value is called different from the base; `coverage`, the interval of a value that is better by
+          .03 holds this difference; `power`, a value is found that is better by the difference that the answer states
+          for a power of 80 % (nan: it states none for two configurations with two replicates)
 
 Sweeps are simulated, unlike the method's assumptions: whether a model is right on an example depends on the example's
 difficulty, on what its configuration makes of the example (shared by its replicates) and on chance; training errors
@@ -35,7 +35,7 @@ from results.stats.configuration_means import (
     contrasts,
 )
 from results.stats.covariance import covariance_over_examples
-from results.stats.margins import confidence_set, margins_control
+from results.stats.margins import best_set, margins_control
 from results.stats.power import precision_of
 
 KINDS = ("normal", "heavy", "copies", "unequal", "unstable_base", "unstable_other")
@@ -103,7 +103,7 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, float]:
     raised = means_of(np.concatenate([right[:-1], better[None]]))
     missed = contrasts(raised, to_base).estimates[-1] - TRUE_DIFFERENCE
     return (
-        not confidence_set(means).is_left.all(),
+        not best_set(means).is_left[0],
         bool((np.abs(estimates) > margins).any()),
         bool(abs(missed) <= margins_control(raised, to_base).widths[-1]),
         float(estimates[-1] + precision.detectable(design.num_replicates) > margins[-1]) if precision else np.nan,

@@ -3,13 +3,17 @@
 Command:  python benchmarks/racing.py looks|races [--sweeps 200] [--kinds normal ...] [--configurations 2 7 24]
           [--rows 300 2000] [--spreads 0 0.06 0.12] [--rounds 20] [--declared 3] [--resumed] [--recorded SWEEP ...]
 Cost:     of a sweep with 7 configurations on one core about 1 s (`looks`, `races`), with 24 about 4 s
-Prints:   `looks`: shares of sweeps of equally good configurations in which at some round the ranking leaves one
-          unmarked, or the effects call one different from the base: with the margins of each look alone (`alone`), and
-          with those that are valid over all rounds (`valid`). `races`: the mean number of trainings and rounds, the
-          share of races that eliminated the best one (`false`), of configurations that were distinguished from it, and
-          of races that left it alone (`decided`); then how many trainings equal replicates take, judged once at a
-          number that is known beforehand, until they distinguish as many, and until they decide as often. With
-          `--resumed` a race that ends undecided goes on up to the last round, as if its user insisted.
+Prints:   `looks`: shares of sweeps of equally good configurations in which at some round the ranking leaves the first
+          one unmarked, as if it were the best by next to nothing, or the effects call one different from the base: with
+          the margins of each look alone (`alone`), and with those that are valid over all rounds (`valid`). `races`:
+          the mean number of trainings and rounds, the share of races that eliminated the first one, which is the best
+          (`false`), that called one worse than the base which is as good (`worse`), of configurations that were
+          distinguished from the best, and of races that left it alone (`decided`); then how many trainings equal
+          replicates take, judged once at a number that is known beforehand, until they distinguish as many, and until
+          they decide as often. With `--resumed` a race that ends undecided goes on up to the last round, as if its user
+          insisted. With `--against DIR`, another checkout, both race over the same scores: the target is the share that
+          the other one has distinguished at its end, and the cost of each is the mean number of trainings at which it
+          first has that share, with the ratio and its 95 % interval over sweeps.
 
 Sweeps are those of `false_differences.py`: models are right on an example by its difficulty, by what the configuration
 makes of it and by chance. With `--spreads` S the configurations' accuracies are spread evenly over S, the base is the
@@ -19,6 +23,8 @@ of the recorded scores, errors over examples from the recorded covariance; sprea
 
 import argparse
 import itertools
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,14 +36,26 @@ if not __package__:  # started as a script: imports begin at the project's folde
 import numpy as np
 
 from benchmarks.false_differences import KINDS, TRAINING_ERROR, Design, draw_logits, logit_rise, scores_of
-from results.records.race import UNDECIDABLE, RaceRecord
+from results.records.race import UNDECIDABLE, RaceRecord, RoundDecision
 from results.stats.configuration_means import ModelScores, configuration_means, contrasts, design_matrix
 from results.stats.error_spending import Look
-from results.stats.margins import confidence_set, margins_control
+from results.stats.margins import best_set, margins_control
 from results.stats.race import RaceRules, below_base, decide_round
-from results.stats.resampling import Floats
+from results.stats.resampling import Floats, Numbers
 from results.stats.trial_scores import TOTAL, group_by_configuration
 from results.sweep import Sweep, load_sweep
+
+NUM_RESAMPLES = 1000
+"""Of the sweeps, for the interval of a ratio."""
+THERE = """
+import dataclasses, json, sys
+from benchmarks.racing import World, draw_scores, run_race
+title, number, rows, kind, spread, rounds, margin, *seeds = json.loads(sys.argv[1])
+world = World(title=title, num_configurations=number, num_rows=rows, kind=kind, spread=spread)
+races = [run_race(draw_scores(world, rounds, seed), rounds, margin) for seed in seeds]
+print(json.dumps([[dataclasses.asdict(own) for own in race.decisions] for race in races]))
+"""
+"""What another checkout runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +89,14 @@ def main() -> None:
     parser.add_argument("--declared", type=int, default=3, help="rounds that are declared for the first look")
     parser.add_argument("--margin", type=float, default=0.0, help="of races: within which configurations are equal")
     parser.add_argument("--resumed", action="store_true", help="races go on where no round is likely to decide")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="of races: another checkout")
+    parser.add_argument("--seed", type=int, default=0, help="of the first sweep")
     parser.add_argument("--recorded", nargs="+", default=(), metavar="SWEEP")
     options = parser.parse_args()
     print(f"{options.sweeps} sweeps each, at most {options.rounds} rounds")
     for world in worlds(options):
-        tables = [draw_scores(world, options.rounds, seed) for seed in range(options.sweeps)]
+        seeds = range(options.seed, options.seed + options.sweeps)
+        tables = [draw_scores(world, options.rounds, seed) for seed in seeds]
         name = f"{world.title:16} {world.num_configurations:3} {world.num_rows or '':6} {world.spread:5.3g}"
         if options.table == "looks":
             found = np.mean([look_everywhere(models, options.rounds, options.declared) for models in tables], axis=0)
@@ -83,6 +104,8 @@ def main() -> None:
         else:
             races = [run_race(models, options.rounds, options.margin, options.resumed) for models in tables]
             print(name, race_line(world, tables, races, options.rounds), flush=True)
+            if options.against:
+                print(name, against_line(world, races, raced_there(options, world, seeds), options.rounds), flush=True)
 
 
 def worlds(options: argparse.Namespace) -> Iterator[World]:
@@ -142,7 +165,7 @@ def look_everywhere(models: ModelScores, num_rounds: int, declared: int) -> tupl
         to_base = one[1:] - one[0]
         estimates = np.abs(contrasts(means, to_base).estimates)
         for place, look in ((0, None), (2, Look(num_rounds=number, declared=declared))):
-            wrong[place] |= not confidence_set(means, look=look).is_left.all()
+            wrong[place] |= not best_set(means, look=look).is_left[0]
             wrong[place + 1] |= bool((estimates > margins_control(means, to_base, look=look).widths).any())
     return bool(wrong[0]), bool(wrong[1]), bool(wrong[2]), bool(wrong[3])
 
@@ -152,11 +175,11 @@ def race_line(world: World, tables: list[ModelScores], races: list[RaceRecord], 
     others = max(1, world.num_configurations - 1)
     costs = [trainings(race, world.num_configurations) for race in races]
     rounds = [race.num_rounds for race in races]
-    best = set(np.flatnonzero(world.true == world.true.max()).tolist())
     lost = [{n for own in race.decisions for n in (*own.worse, *own.worse_than_base)} for race in races]
     share, decided = np.mean([len(own) / others for own in lost]), np.mean([len(own) == others for own in lost])
-    false = np.mean([bool(own & best) for own in lost])
-    line = f"race {np.mean(costs):6.1f} in {np.mean(rounds):4.1f} rounds  false {false:.3f}"
+    false, equal_best = np.mean([0 in own for own in lost]), set(np.flatnonzero(world.true == 0).tolist())
+    worse = np.mean([any(equal_best & {*own.worse_than_base} for own in race.decisions) for race in races])
+    line = f"race {np.mean(costs):6.1f} in {np.mean(rounds):4.1f} rounds  false {false:.3f}  worse {worse:.3f}"
     line += f"  distinguished {share:.2f}  decided {decided:.2f}"
     if world.spread == 0:
         return line
@@ -168,6 +191,60 @@ def race_line(world: World, tables: list[ModelScores], races: list[RaceRecord], 
             cost = world.num_configurations * number
             line += f"  {title}: {number} rounds {cost} (ratio {np.mean(costs) / cost:.2f})"
     return line
+
+
+def against_line(world: World, races: list[RaceRecord], others: list[RaceRecord], num_rounds: int) -> str:
+    """How many trainings races take for what those of another checkout have distinguished at their end."""
+    (ours, costs), (theirs, their_costs) = (paths_of(world, own, num_rounds) for own in (races, others))
+
+    def found(sweeps: Numbers) -> tuple[float, float, bool]:
+        target = theirs[sweeps, -1].mean()
+        cost, is_reached = cost_of(ours[sweeps].mean(axis=0), costs[sweeps].mean(axis=0), target)
+        return cost, cost_of(theirs[sweeps].mean(axis=0), their_costs[sweeps].mean(axis=0), target)[0], is_reached
+
+    every, stream = np.arange(len(races)), np.random.default_rng(0)
+    cost, other_cost, is_reached = found(every)
+    drawn = [found(stream.choice(every, len(every))) for _ in range(NUM_RESAMPLES)]
+    low, high = np.quantile([own / max(other, 1.0) for own, other, _ in drawn], (0.025, 0.975))
+    censored = "" if is_reached else f" (not reached in {num_rounds} rounds)"
+    return (
+        f"  for a share of {theirs[:, -1].mean():.2f}: {cost:.1f} trainings{censored}, the other checkout "
+        f"{other_cost:.1f}, ratio {cost / max(other_cost, 1.0):.2f} ({low:.2f} to {high:.2f})"
+    )
+
+
+def paths_of(world: World, races: list[RaceRecord], num_rounds: int) -> tuple[Floats, Floats]:
+    """(races, rounds + 1) twice: shares of the configurations that are distinguished and trainings, by round."""
+    shares, costs = np.zeros((len(races), num_rounds + 1)), np.zeros((len(races), num_rounds + 1))
+    for row, race in enumerate(races):
+        first = {n: own.num_rounds for own in reversed(race.decisions) for n in (*own.worse, *own.worse_than_base)}
+        for number in range(num_rounds + 1):
+            now = min(number, race.num_rounds)
+            shares[row, number] = sum(own <= now for own in first.values()) / max(1, world.num_configurations - 1)
+            costs[row, number] = sum(min(race.left_at.get(n, now), now) for n in range(world.num_configurations))
+    return shares, costs
+
+
+def cost_of(shares: Floats, costs: Floats, target: float) -> tuple[float, bool]:
+    """The mean trainings at the first round with this mean share, and whether there is one; else those of the last."""
+    reached = np.flatnonzero(shares >= target - 1e-12)
+    return float(costs[reached[0] if len(reached) else -1]), bool(len(reached))
+
+
+def raced_there(options: argparse.Namespace, world: World, seeds: range) -> list[RaceRecord]:
+    """The races of another checkout over the same scores."""
+    fields = [
+        world.title,
+        world.num_configurations,
+        world.num_rows,
+        world.kind,
+        world.spread,
+        options.rounds,
+        options.margin,
+    ]
+    command = [sys.executable, "-c", THERE, json.dumps([*fields, *seeds])]
+    answer = subprocess.run(command, cwd=options.against, stdout=subprocess.PIPE, check=True, text=True).stdout
+    return [RaceRecord(decisions=tuple(RoundDecision(**decision) for decision in race)) for race in json.loads(answer)]
 
 
 def run_race(models: ModelScores, num_rounds: int, margin: float, is_resumed: bool = False) -> RaceRecord:
@@ -194,7 +271,7 @@ def equal(tables: list[ModelScores], num_rounds: int, column: int) -> float:
     found = []
     for models in tables:
         means = configuration_means(models.select(np.flatnonzero(models.replicates < num_rounds)))
-        is_out = ~confidence_set(means).is_left | below_base(means, np.array([0]))
+        is_out = ~best_set(means).is_left | below_base(means, np.array([0]))
         found.append((is_out.sum() / (len(is_out) - 1), is_out.sum() == len(is_out) - 1))
     return float(np.mean(found, axis=0)[column])
 

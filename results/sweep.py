@@ -161,10 +161,10 @@ class Sweep:
             - `best_epoch` (float64): mean over replicates.
             - `below_best` (float64): how far the mean overall score is below the best one of the same tasks; missing
                 where no trial has completed.
-            - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows and all looks at
-                the sweep at once); missing where training was not repeated.
-            - `may_be_best` (bool): it has finished and was not significantly worse than the best one.
-            - `decided_at` (Int64): replicates (of a search, trainings) after which it was; missing if it was not.
+            - `margin` (float64): how far it must be below, so that some other one is shown to be better than it (95 %,
+                all rows and all looks at the sweep at once); missing where training was not repeated.
+            - `may_be_best` (bool): it has finished, and no other one was shown to be better.
+            - `decided_at` (Int64): replicates (of a search, trainings) after which one was; missing if none was.
             - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
                 follows these and is not compared.
             - `status` of its trials, the `trials` that count, and the `failures` (string).

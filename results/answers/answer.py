@@ -320,8 +320,7 @@ def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]
 
 
 def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], base_number: int | None) -> Iterator[str]:
-    """Yields whether the best configuration that a search found is better than the base configuration,
-    by overall score."""
+    """Yields whether a search found a better configuration than the base configuration, by overall score."""
     base = next((row for row in ranked if row.number == base_number), None)
     alike = [row for row in ranked if base is None or row.tasks == base.tasks]
     if not alike or effects.search == "grid" or effects.metric != OVERALL:
@@ -347,6 +346,6 @@ def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], bas
             f"{why} (--replicates {MORE_REPLICATES} --replicate-best {MOST_REPLICATED})."
         )
     else:
-        undecided = "it is not decided whether " if base.may_be_best else ""
-        size = f"{base.below_best:+.3f} overall above it, and {base.margin:.3f} would be significant"
-        yield f"{capitalized(undecided + found)} is better than {name}: it is {size}."
+        undecided, shows = ("it is not decided whether ", "would show") if base.may_be_best else ("", "shows")
+        size = f"{base.below_best:+.3f} overall above it, and {base.margin:.3f} {shows} that"
+        yield f"{capitalized(undecided + 'the search')} found a better one than {name}: {found} is {size}."

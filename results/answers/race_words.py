@@ -22,9 +22,9 @@ def decision_lines(race: RaceRecord, num_known: int) -> list[str]:
 
 
 def decision_line(decision: RoundDecision, *, is_repeated: bool) -> str:
-    """E.g. `Round 3: 0004, 0005 are worse than the best; 5 go on`."""
+    """E.g. `Round 3: 0004, 0005 are not the best; 5 go on`."""
     whys = (
-        (decision.worse, "worse than the best"),
+        (decision.worse, "not the best"),
         (decision.worse_than_base, "worse than the base"),
         (decision.equal, "equal to the best within the margin"),
     )

@@ -151,13 +151,14 @@ def mark_lines(finished: Sequence[RankedConfiguration]) -> list[str]:
         return [f"{MARK} may be the best: every row, as {why} (--replicates 3)."]
     of_its_tasks = "" if num_alike == len(finished) else " of the same tasks"
     lines = [
-        f"{MARK} may be the best{of_its_tasks}: not significantly below the best one, with the variance of "
-        "training and of the dev examples, all rows compared at once and however often you look (95 %)."
+        f"{MARK} may be the best{of_its_tasks}: no other row is shown to be above it, with the variance of training "
+        "and of the dev examples, all rows compared at once and however often you look (95 %)."
     ]
     most = max(len(row.trials) for row in finished)
     earlier = sorted({row.decided_at for row in finished if row.decided_at is not None and row.decided_at < most})
     if earlier:
-        lines.append(f"Some rows were significantly worse after {' or '.join(map(str, earlier))} replicates already.")
+        after = " or ".join(map(str, earlier))
+        lines.append(f"Some rows were shown not to be the best after {after} replicates already.")
     return lines
 
 

@@ -22,7 +22,7 @@ class RoundDecision:
     open: tuple[int, ...]
     """Which may still be the best: they go on, unless the race ended."""
     worse: tuple[int, ...] = ()
-    """Which left as significantly worse than the best."""
+    """Which left as some other one is above them by more than its margin: they are not the best."""
     worse_than_base: tuple[int, ...] = ()
     """Which left as significantly worse than the base configuration."""
     equal: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ class RaceRecord:
 
     @property
     def worse_at(self) -> dict[int, int]:
-        """Rounds after which each configuration was significantly worse than the best."""
+        """Rounds after which each configuration was shown not to be the best."""
         return {number: own.num_rounds for own in self.decisions for number in own.worse}
 
     @property

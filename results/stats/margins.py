@@ -1,111 +1,93 @@
-"""How many standard errors a difference must have, when many are compared at once and errors may be heavy-tailed.
+"""How far apart means must be, when many are compared at once and training variances are known from few replicates.
 
-Three answers are taken together, the largest counts. The first holds for normal errors with equal variances: Tukey's
-studentised range where the best of several is compared with all, Dunnett's distribution where one is compared with all
-others. The second allows for training variances that differ, each known from few replicates: the true ones are drawn
-around their estimates. The third comes from the residuals: if configurations are equally good, their scores can be
-exchanged within a replicate, so permutations show how large the largest difference becomes with errors as they are. The
-second and third are about training errors only; the variance over examples is known well.
+Errors of all means are drawn: training variances from what is known of them, given these the errors of training, and
+errors over examples. The draws show how large the largest of several differences becomes by chance. Each difference
+counts in units of its own distribution, so that one configuration that trains unstably widens the margins of its own
+comparisons and hardly those of the others (Beran 1988, "Balanced simultaneous confidence sets").
+
+Two kinds of claims are made. An effect is a two-sided interval of a difference; all intervals that are shown together
+hold at once. Whether a configuration may be the best is one-sided: it is left out if it is significantly below some
+other one, compared with all others at once. So the best one, whichever it is, is left out in 5 % of sweeps at most, and
+so are all of several equally good ones.
 
 A sweep may be looked at after every round of replicates; then its margins are wider (`results.stats.error_spending`).
 """
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
-from scipy.special import gammaln
-from statsmodels.stats.libqsturng import qsturng
+from scipy.special import ndtr
 
-from results.stats.configuration_means import (
-    MAX_DEGREES,
-    ConfigurationMeans,
-    Contrasts,
-    contrasts,
-    design_matrix,
-    residual_degrees,
-    standard_errors,
-    training_covariance,
-    training_variances,
-)
-from results.stats.error_spending import ERROR, Look, quantiles_at
+from results.stats.configuration_means import ConfigurationMeans, Contrasts, contrasts
+from results.stats.error_spending import ERROR, Look
 from results.stats.resampling import CONFIDENCE, Floats, Numbers
 
-NUM_PERMUTATIONS = 1000
-FEWEST_PERMUTATIONS = 1000
-"""Distinct ones that there must be: fewer give no 95 % quantile of the largest of several differences."""
-NUM_DRAWS = 20_000
-"""The draws of the multivariate t distribution: its 95 % quantile then has a standard error below 1 %."""
-MOST_AT_ONCE = 200
-"""Contrasts whose draws are in memory at once: 32 MB."""
-NUM_VARIANCES = 5000
-"""Draws of training variances: the quantile has a standard error of about 1 %."""
 SINGLE_QUANTILE = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
 """The 95 % quantile of one difference with a known variance."""
-LARGE_DEGREES = 1000.0
-"""Degrees of freedom beyond which the studentised range no longer changes in three digits."""
+MAX_DEGREES = 1e6
+"""Degrees of freedom that stand for infinitely many."""
+NUM_DEVIATIONS = 1000
+"""Draws of which the distribution of a difference is taken."""
+LEVEL_EDGES = 1 - np.concatenate([np.linspace(1, 0.1, 25), np.geomspace(0.1, 0.0005, 16)[1:], [0.0]])
+"""Between which shares of the draws, from the smallest on, one quantile stands for all. The few largest decide the
+tails: with 32 even steps margins of two configurations with 3 replicates are 4 % too narrow."""
+MOST_SCORES, FEWEST_DRAWS = 2**21, 1000
+"""Errors of pairs that are drawn to compare all with all, and how many of each pair at least."""
+FITTED_TAILS = (0.2, 0.01)
+"""Two-sided tail probabilities at which a t distribution is fitted to that of a difference."""
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Margins:
-    """How large differences must be to be significant, and what decides it; all nan where training was not repeated."""
+    """How large differences must be to be significant; all nan where training was not repeated."""
 
     compared: Contrasts
     """The differences."""
-    training_factors: Floats
-    """(contrasts,) by which standard errors over trainings are multiplied."""
-    example_factor: float
-    """By which standard errors over examples are multiplied."""
+    widths: Floats
+    """(contrasts,) half the widths of their intervals."""
+    degrees: Floats
+    """(contrasts,) degrees of freedom of the t distribution that each has nearly."""
+    quantile: float
+    """Of the largest of them all at `ERROR`, as that of a normal variable with a known variance."""
 
     @property
-    def widths(self) -> Floats:
-        """(contrasts,) half the widths of the intervals."""
-        training = self.training_factors * self.compared.training_errors
-        both = np.hypot(training, self.example_factor * self.compared.example_errors)
-        return np.maximum(both, self.example_factor * self.compared.fixed_errors)
+    def factors(self) -> Floats:
+        """(contrasts,) the widths in standard errors over trainings and examples together."""
+        return ratio(self.widths, np.hypot(self.compared.training_errors, self.compared.example_errors))
 
 
-Largest = Callable[[Floats, Floats], Floats]
-"""From means and their squared standard errors, (draws, distinct) each, to the largest difference in standard errors,
-(draws,)."""
+@dataclass(frozen=True, kw_only=True)
+class Distributions:
+    """The distributions of some differences' errors: nearly t distributions with a scale."""
 
+    scales: Floats
+    """(contrasts,) 0 for those that trained the same."""
+    degrees: Floats
+    """(contrasts,)."""
 
-def margins_best(
-    means: ConfigurationMeans, compared: Contrasts, among: Mask | None = None, *, look: Look | None = None
-) -> Floats:
-    """Returns how large differences from the best must be to be significant: (contrasts,), nan without replicates.
+    def normal_scores(self, errors: Floats) -> Floats:
+        """(draws, contrasts) errors as the normal values with nearly the same tail probability.
 
-    They hold for all pairs of configurations at once, so the best may be picked by its score.
+        Source: Wallace (1959), "Bounds on normal approximations to Student's and the chi-square distributions".
+        """
+        standard = ratio(errors, np.broadcast_to(self.scales, errors.shape))
+        size = np.sqrt(self.degrees * np.log1p(standard**2 / self.degrees))
+        return np.asarray(np.sign(standard) * size * (8 * self.degrees + 1) / (8 * self.degrees + 3))
 
-    Args:
-        means: of the configurations.
-        compared: differences of configurations.
-        among: (configurations,): the pairs are of these, at least two; None for all.
-        look: of a sweep that may be looked at again; None: the only one.
-    """
-    every = np.ones(len(means.means), np.bool_) if among is None else among
-    own = np.bincount(means.distinct, every) > 0
-    if means.has_replicates and own.sum() < 2:  # all trained the same
-        return np.zeros(len(compared.estimates))
-
-    def tukey(degrees: Floats) -> Floats:
-        return range_quantile(int(own.sum()), degrees)
-
-    def largest(drawn: Floats, squares: Floats) -> Floats:
-        return largest_range(drawn[:, own], squares[:, own])
-
-    return combine_margins(means, compared, tukey, largest, look).widths
+    def quantiles(self, score: float) -> Floats:
+        """(contrasts,) errors with the tail probability of a normal score: the inverse of `normal_scores`."""
+        size = score * (8 * self.degrees + 3) / (8 * self.degrees + 1)
+        return np.asarray(self.scales * np.sqrt(self.degrees * np.expm1(size**2 / self.degrees)))
 
 
 def margins_control(
     means: ConfigurationMeans, coefficients: Floats, *, together: Floats | None = None, look: Look | None = None
 ) -> Margins:
-    """Returns how large differences from a control must be to be significant, all at once.
+    """Returns how large differences must be to be significant in either direction, all at once.
 
     Args:
         means: of the configurations.
@@ -113,56 +95,73 @@ def margins_control(
             parts of 1 where each is a mean over configurations, or any other contrast.
         together: (others, configurations) contrasts whose intervals hold at once, those above among them: all pairs
             where the control was picked by its mean; None for those above.
-        look: as in `margins_best`.
+        look: of a sweep that may be looked at again; None: the only one.
     """
-    every = coefficients if together is None else together
-    own, compared = means.of_distinct(every), contrasts(means, coefficients)
-    if means.has_replicates and not own.any():  # all trained the same
-        return Margins(compared=compared, training_factors=np.zeros(len(coefficients)), example_factor=0)
-
-    def largest(drawn: Floats, squares: Floats) -> Floats:
-        return np.asarray(ratio(np.abs(drawn @ own.T), np.sqrt(squares @ (own**2).T)).max(axis=1))
-
-    def dunnett(degrees: Floats) -> Floats:
-        return np.full_like(degrees, dunnett_quantile(means, every, float(degrees.min())))
-
-    return combine_margins(means, compared, dunnett, largest, look)
+    own, compared = means.of_distinct(coefficients), contrasts(means, coefficients)
+    every = own if together is None else means.of_distinct(together)
+    if not means.has_replicates:
+        unknown = np.full(len(own), np.nan)
+        return Margins(compared=compared, widths=unknown, degrees=0 * unknown, quantile=np.nan)
+    found = distributions_of(means, own)
+    quantile = largest_score(means, every, is_two_sided=True)
+    score = quantile if look is None else score_at(look, means, compared, quantile)
+    return Margins(compared=compared, widths=found.quantiles(score), degrees=found.degrees, quantile=quantile)
 
 
-def combine_margins(
-    means: ConfigurationMeans,
-    compared: Contrasts,
-    normal: Callable[[Floats], Floats],
-    largest: Largest,
-    look: Look | None,
-) -> Margins:
-    """Margins of differences whose variance is the sum of an estimated and of a known part.
+def largest_score(means: ConfigurationMeans, own: Floats, *, is_two_sided: bool) -> float:
+    """Returns the 95 % quantile of the largest of the errors of several contrasts, (contrasts, distinct), as a normal
+    score; of contrasts of those that trained the same it is 0."""
+    differing = own[own.any(axis=1)]
+    if not len(differing):
+        return 0.0
+    found = distributions_of(means, differing)
+    if len(differing) == 1:  # as the draws would say
+        error = found.scales * stats.t.isf(ERROR / (2 if is_two_sided else 1), found.degrees)
+        return float(found.normal_scores(error[None])[0, 0])
+    scores = found.normal_scores(means.error_draws @ differing.T)
+    return float(np.quantile((np.abs(scores) if is_two_sided else scores).max(axis=1), CONFIDENCE))
 
-    Each part has its own quantile, and the squares are added. This keeps the confidence also where an estimate from
-    few replicates is far too small by chance; Satterthwaite's approximation does not. Where replicates are nearly equal
-    by chance, the margin is the known one of these very models over examples.
 
-    Args:
-        means: of the configurations.
-        compared: differences of these means.
-        normal: quantiles for normal errors of equal variances, from degrees of freedom, (contrasts,) both.
-        largest: the largest difference.
-        look: as in `margins_best`.
+def distributions_of(means: ConfigurationMeans, own: Floats) -> Distributions:
+    """Returns the distributions of the errors of contrasts, (contrasts, distinct).
 
-    Source: Banerjee (1960), "Approximate confidence interval for linear functions of means of k populations when the
-    population variances are not equal".
+    Given the training variances an error is normal. Its distribution is that over all their draws, for which quantiles
+    of the draws stand; a t distribution has the same tail probabilities at two places.
     """
-    if not compared.degrees.any():
-        unknown = np.full(len(compared.estimates), np.nan)
-        return Margins(compared=compared, training_factors=unknown, example_factor=np.nan)
-    found = max(permuted_quantile(means, largest), drawn_quantile(means, largest))
-    known = normal(np.full_like(compared.degrees, MAX_DEGREES))
-    estimated = np.maximum(normal(compared.degrees), found)
-    if look is not None:
-        level = level_of(look, means, compared, float(known.max()))
-        known, estimated = quantiles_at(known, MAX_DEGREES, level), quantiles_at(estimated, compared.degrees, level)
-    factor = float(known.max())  # the same for all
-    return Margins(compared=compared, training_factors=estimated, example_factor=factor)
+    if not own.any():  # all trained the same
+        return Distributions(scales=np.zeros(len(own)), degrees=np.full(len(own), MAX_DEGREES))
+    membership = np.eye(len(means.weights))[means.scores.configurations]
+    parts = (own @ means.weights) ** 2 @ membership  # (contrasts, distinct)
+    examples = np.maximum(np.einsum("ki,ij,kj->k", own, means.examples, own), 0.0)
+    deviations = np.sqrt(means.variances[:NUM_DEVIATIONS] @ parts.T + examples)  # (draws, contrasts)
+    deviations = np.quantile(deviations, (LEVEL_EDGES[1:] + LEVEL_EDGES[:-1]) / 2, axis=0)  # (levels, contrasts)
+    inner, outer = (quantile_of_mixture(deviations, tail) for tail in FITTED_TAILS)
+    tried = 1 / np.linspace(1.0, 1e-6, 500)
+    ratios = stats.t.isf(FITTED_TAILS[1] / 2, tried) / stats.t.isf(FITTED_TAILS[0] / 2, tried)  # falls
+    known = ratio(outer, inner)
+    degrees = 1 / np.interp(-known, -ratios, 1 / tried)
+    degrees = np.where(inner > 0, degrees, MAX_DEGREES)
+    return Distributions(scales=inner / stats.t.isf(FITTED_TAILS[0] / 2, degrees), degrees=degrees)
+
+
+def quantile_of_mixture(deviations: Floats, tail: float) -> Floats:
+    """(contrasts,) absolute values that normal variables exceed with this probability, averaged over their standard
+    deviations, (levels, contrasts), at `LEVEL_EDGES`."""
+    low, high = 0 * deviations[-1], 10 * deviations[-1]
+    for _ in range(22):
+        middle = (low + high) / 2
+        exceeded = 2 * np.diff(LEVEL_EDGES) @ ndtr(-ratio(np.broadcast_to(middle, deviations.shape), deviations))
+        low, high = np.where(exceeded > tail, middle, low), np.where(exceeded > tail, high, middle)
+    return np.asarray((low + high) / 2)
+
+
+def score_at(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:
+    """Returns the normal score of a look, whose error is not `ERROR`, from that of `ERROR`.
+
+    The probability that the largest of several exceeds a high value is proportional to that of a single one.
+    """
+    level = level_of(look, means, compared, quantile)
+    return float(stats.norm.isf(stats.norm.sf(quantile) * level / ERROR)) if quantile else 0.0
 
 
 def level_of(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:
@@ -175,93 +174,8 @@ def level_of(look: Look, means: ConfigurationMeans, compared: Contrasts, quantil
         quantile: of the largest of the contrasts, for normal errors of known variances.
     """
     examples, training = np.mean(compared.example_errors**2), np.mean(compared.training_errors**2)
-    ratio = float(examples / max(float(training * look.num_rounds), np.finfo(float).tiny))
-    return look.level(means.total_degrees, ratio, ERROR / (2 * float(stats.norm.sf(quantile))))
-
-
-def drawn_quantile(means: ConfigurationMeans, largest: Largest) -> float:
-    """Quantile of the largest difference in standard errors over training, where variances differ.
-
-    The true variances are drawn around their estimates: one factor for the level that all share, with the degrees of
-    freedom of all residuals, and one for each configuration.
-
-    Returns:
-        0 where all variances are taken as equal.
-    """
-    degrees, total = means.degrees, means.total_degrees
-    if degrees.min() >= MAX_DEGREES:
-        return 0.0
-    stream, size = np.random.default_rng(0), (NUM_VARIANCES, len(degrees))
-    squares = np.broadcast_to(np.diag(training_covariance(means)), size)
-    level = total / stream.chisquare(total, size=(NUM_VARIANCES, 1))
-    true = squares * level * degrees / stream.chisquare(degrees, size=size)
-    return float(np.quantile(largest(stream.normal(size=size) * np.sqrt(true), squares), CONFIDENCE))
-
-
-def range_quantile(number: int, degrees: Floats) -> Floats:
-    """Quantiles of the studentised range of so many means, in standard errors of a difference, as `degrees`."""
-    return np.asarray(qsturng(CONFIDENCE, number, np.clip(degrees, 1.0, LARGE_DEGREES)) / math.sqrt(2))
-
-
-def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: float) -> float:
-    """Quantile of the largest absolute value of a multivariate t distribution with the contrasts' correlations."""
-    if len(coefficients) == 1:
-        return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
-    own = means.of_distinct(coefficients)
-    own = own[np.lexsort(own.T)]  # the draws do not depend on the order in which values were typed
-    errors = training_covariance(means) + means.examples
-    if len(own) > own.shape[1]:  # of all pairs there are far more than of configurations, whose errors are drawn then
-        scaled = ratio(own, np.broadcast_to(standard_errors(own, errors)[:, None], own.shape))
-        draws = draw_errors(errors)
-        parts = np.array_split(scaled, math.ceil(len(scaled) / MOST_AT_ONCE))
-        largest = np.max([np.abs(draws @ part.T).max(axis=1) for part in parts], axis=0)
-    else:
-        covariance = own @ errors @ own.T
-        scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        largest = np.abs(draw_errors(ratio(covariance, np.outer(scale, scale)))).max(axis=1)
-    squares = np.random.default_rng(1).chisquare(degrees, size=NUM_DRAWS) / degrees
-    return float(np.quantile(largest / np.sqrt(squares), CONFIDENCE))
-
-
-def draw_errors(covariance: Floats) -> Floats:
-    """(draws, errors): normal errors with a covariance, the same ones each time."""
-    mean = np.zeros(len(covariance))
-    stream = np.random.default_rng(0)
-    return stream.multivariate_normal(mean, covariance, size=NUM_DRAWS, method="eigh", check_valid="ignore")
-
-
-def permuted_quantile(means: ConfigurationMeans, largest: Largest) -> float:
-    """Quantile of the largest difference in standard errors over training, where residuals are permuted in replicates.
-
-    The standard error of a difference is taken from both configurations' own variances, without the small part that
-    missing replicates add.
-
-    Args:
-        means: of the configurations.
-        largest: the largest difference.
-
-    Returns:
-        0 where there are fewer distinct permutations than `FEWEST_PERMUTATIONS`.
-    """
-    scores = means.scores
-    sizes = np.bincount(scores.replicates)
-    if gammaln(sizes + 1).sum() - gammaln(len(means.degrees) + 1) < math.log(FEWEST_PERMUTATIONS):
-        return 0.0
-    design = design_matrix(scores)
-    fitted = design @ np.linalg.pinv(design)  # (models, models)
-    draws = permute_within(scores.scores - fitted @ scores.scores, scores.replicates, NUM_PERMUTATIONS)
-    residuals = draws - draws @ fitted.T
-    variances, _ = training_variances(residuals, scores.configurations, residual_degrees(scores))
-    own = means.weights[scores.configurations, np.arange(len(scores.scores))] ** 2  # (models,)
-    squares = variances * np.bincount(scores.configurations, own)
-    return float(np.quantile(largest(draws @ means.weights.T, squares), CONFIDENCE))
-
-
-def largest_range(permuted: Floats, squares: Floats) -> Floats:
-    """Largest difference from the best in standard errors, (permutations, configurations) twice -> (permutations,)."""
-    best = permuted.argmax(axis=1)[:, None]
-    difference = np.take_along_axis(permuted, best, axis=1) - permuted
-    return np.asarray(ratio(difference, np.sqrt(np.take_along_axis(squares, best, axis=1) + squares)).max(axis=1))
+    examples_ratio = float(examples / max(float(training * look.num_rounds), np.finfo(float).tiny))
+    return look.level(means.total_degrees, examples_ratio, ERROR / (2 * float(stats.norm.sf(quantile))))
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
@@ -269,53 +183,95 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
-def permute_within(values: Floats, groups: Numbers, number: int) -> Floats:
-    """(number, values): copies with the values of each group in another order."""
-    stream = np.random.default_rng(0)
-    found = np.broadcast_to(values, (number, len(values))).copy()
-    for group in range(int(groups.max()) + 1):
-        found[:, groups == group] = stream.permuted(found[:, groups == group], axis=1)
-    return found
-
-
 @dataclass(frozen=True, kw_only=True)
-class ConfidenceSet:
-    """All configurations, compared with the one of the highest mean."""
+class BestSet:
+    """Which configurations may be the best."""
 
     below_best: Floats
     """(configurations,) difference of the highest mean from each."""
     margins: Floats
-    """(configurations,) by which each must be below to be significantly worse; nan where training was not repeated."""
+    """(configurations,) by which each must be below the highest mean not to be the best; nan where training was not
+    repeated."""
+    at_most_below: Floats
+    """(configurations,) by how much the true mean of each is below the best one's at most; nan as `margins`."""
     is_left: Mask
-    """(configurations,): which are in the set; all where training was not repeated, and always the best."""
+    """(configurations,) which may be the best; all where training was not repeated."""
 
 
-def confidence_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look | None = None) -> ConfidenceSet:
-    """Returns the model confidence set, by the range statistic:
-    the largest difference, in standard errors, of all pairs.
+def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look | None = None) -> BestSet:
+    """Returns which configurations may be the best.
 
-    Configurations that are significantly below the best are eliminated, then the others are compared again with the
-    margins of so many, until none is.
+    Each is compared with all others at once, one-sided: it is left out if some other one is above it by more than the
+    margin of this comparison. The margins of the true best one's comparisons, whichever it is, hold at once in 95 % of
+    sweeps: then it is not left out, and no other one is farther below it than the same margins say.
 
     Args:
         means: of the configurations.
         among: (configurations,): those that may be the best, as nothing has eliminated them before; None for all.
-        look: as in `margins_best`.
+        look: as in `margins_control`.
 
     Returns:
         Those that are not among these have no margin, and are not in the set.
 
-    Source: Hansen, Lunde and Nason (2011), "The Model Confidence Set", section 3.1.2, T_R. Its distribution is taken
-    from `margins_best` instead of a bootstrap.
+    Source: Gupta (1965), "On some multiple decision (selection and ranking) rules"; Hsu (1984), "Constrained
+    simultaneous confidence intervals for multiple comparisons with the best".
     """
     left = np.ones(len(means.means), np.bool_) if among is None else among
-    one, best = np.eye(len(left)), int(np.where(left, means.means, -np.inf).argmax())
-    compared = contrasts(means, one[best] - one)
-    margins = np.full(len(one), np.nan)
-    while left.sum() > 1:
-        margins[left] = margins_best(means, compared, left, look=look)[left]
-        is_left = left & ~(compared.estimates > margins)
-        if np.array_equal(is_left, left):
-            break
-        left = is_left
-    return ConfidenceSet(below_best=compared.estimates, margins=margins, is_left=left)
+    places = np.flatnonzero(left)
+    best = means.means[places].max()
+    limits = np.full((len(left), len(left)), np.nan)  # by which the second may be above the first by chance
+    if len(places) > 1 and means.has_replicates:
+        limits[np.ix_(places, places)] = one_sided_limits(means, places, look)
+    above = means.means - means.means[:, None]  # (first, second): by which the second is above
+    with np.errstate(invalid="ignore"):
+        is_below = (above > limits).any(axis=1)
+    is_left = left & ~is_below
+    margins, at_most = np.full(len(left), np.nan), np.full(len(left), np.nan)
+    for place in places if len(places) > 1 else ():
+        others = places[places != place]
+        differing = others[means.distinct[others] != means.distinct[place]]
+        compared = differing if len(differing) else others  # a copy is never above it
+        margins[place] = np.min(limits[place, compared] + best - means.means[compared])
+        rivals = others[is_left[others]]
+        at_most[place] = np.max([0.0, *(above[place, rivals] + limits[rivals, place])])
+    return BestSet(below_best=best - means.means, margins=margins, at_most_below=at_most, is_left=is_left)
+
+
+def one_sided_limits(means: ConfigurationMeans, places: Numbers, look: Look | None) -> Floats:
+    """(places, places) by which the second of two configurations may be above the first by chance; nan for one itself.
+
+    With each first one, whichever it is, all others are above it by more with 5 % probability at most.
+
+    Args:
+        means: of configurations with replicates.
+        places: those that are compared, at least two.
+        look: as in `margins_control`.
+    """
+    # Each pair is compared once: in the other direction its errors have the other sign.
+    number, one = len(places), np.eye(len(means.means))
+    first, second = np.triu_indices(number, 1)
+    coefficients = one[places[second]] - one[places[first]]
+    own, compared = means.of_distinct(coefficients), contrasts(means, coefficients)
+    found = distributions_of(means, own)
+    if not own.any():  # all trained the same
+        return np.where(np.eye(number, dtype=bool), np.nan, 0.0)
+    if number == 2:
+        quantiles = np.full(2, largest_score(means, own, is_two_sided=False))
+    else:
+        draws = means.error_draws[: max(FEWEST_DRAWS, MOST_SCORES // len(own))]
+        scores, above = np.zeros((len(draws), number, number), np.float32), found.normal_scores(draws @ own.T)
+        scores[:, first, second], scores[:, second, first] = above, -above
+        quantiles = np.quantile(scores.max(axis=2), CONFIDENCE, axis=0)
+
+    # The limits of a first one's comparisons, by the error that a look may make with these.
+    limits = np.full((number, number), np.nan)
+    for place, quantile in enumerate(quantiles.tolist()):
+        pairs = np.flatnonzero((first == place) | (second == place))
+        score = quantile
+        if look is not None:
+            errors = {name: getattr(compared, name)[pairs] for name in ("training_errors", "example_errors")}
+            score = score_at(look, means, replace(compared, **errors), quantile)
+        others = np.where(first[pairs] == place, second[pairs], first[pairs])
+        distributions = Distributions(scales=found.scales[pairs], degrees=found.degrees[pairs])
+        limits[place, others] = distributions.quantiles(score)
+    return limits

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, contrasts
+from results.stats.configuration_means import ConfigurationMeans, contrasts
 from results.stats.error_spending import ERROR, Look, quantiles_at
-from results.stats.margins import SINGLE_QUANTILE, dunnett_quantile
+from results.stats.margins import MAX_DEGREES, SINGLE_QUANTILE, largest_score
 from results.stats.resampling import Floats
 
 POWER = 0.8
@@ -132,9 +132,9 @@ def precision_of(
         return None
     compared = contrasts(means, coefficients)
     shared = np.einsum("ki,ij,kj->k", own, means.examples, own)  # averaged before it is cut at 0
-    num_configurations = len(means.degrees)
+    num_configurations = len(means.weights)
     num_replicates = len(means.scores.scores) / num_configurations
-    quantile = dunnett_quantile(means, coefficients if together is None else together, MAX_DEGREES)
+    quantile = largest_score(means, own if together is None else means.of_distinct(together), is_two_sided=True)
     return Precision(
         training_error=float(np.sqrt((compared.training_errors[differs] ** 2).mean() * num_replicates)),
         example_error=float(np.sqrt(max(0.0, shared[differs].mean()))),

@@ -1,7 +1,8 @@
 """Decides, round by round, which configurations of a sweep need further replicates (`--until-decided`).
 
-After each complete round a configuration leaves the race if it is significantly worse than the best one or than the
-base, or is shown to be at most a margin below the best. The race ends when one configuration is left, or when no number
+After each complete round a configuration leaves the race if it is shown not to be the best, as some other one is above
+it by more than their margin, if it is significantly worse than the base, or if it is shown to be at most a margin below
+the best. The race ends when one configuration is left, or when no number
 of rounds that it may still have is likely to distinguish any of the others from the best. Its claims hold at 95 % over
 all rounds together, whenever it ends (`results.stats.error_spending`): ending early because nothing can be decided
 makes no claim.
@@ -20,17 +21,18 @@ from mtlib.runtime.errors import require
 from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of
 from results.records.replicated_best import further_replicated
 from results.records.trials import COMPLETED, TrialRecord
-from results.stats.configuration_means import (
-    MAX_DEGREES,
-    ConfigurationMeans,
-    Contrasts,
-    ModelScores,
-    configuration_means,
-    contrasts,
-)
-from results.stats.error_spending import Look, quantiles_at
+from results.stats.configuration_means import ConfigurationMeans, ModelScores, configuration_means, contrasts
+from results.stats.error_spending import Look
 from results.stats.looks import look_after, looks_at, round_to_decide
-from results.stats.margins import Mask, confidence_set, level_of, margins_control, range_quantile
+from results.stats.margins import (
+    Mask,
+    best_set,
+    distributions_of,
+    largest_score,
+    margins_control,
+    ratio,
+    score_at,
+)
 from results.stats.resampling import Floats, Numbers
 from results.stats.trial_scores import TrialScores, group_by_configuration
 
@@ -67,12 +69,12 @@ def decide_round(
     """
     means, numbered = configuration_means(models), np.asarray(numbers)
     among = ~np.isin(numbered, list(race.left_at))
-    found = confidence_set(means, among, look=look)
+    found = best_set(means, among, look=look)
     is_worse = among & ~found.is_left
     is_below_base = among & ~is_worse & below_base(means, np.flatnonzero(numbered == rules.base), look)
     may_be_best = among & ~is_worse & ~is_below_base
     is_best = np.arange(len(among)) == np.where(may_be_best, means.means, -np.inf).argmax()
-    is_equal = may_be_best & ~is_best & (found.below_best + found.margins <= rules.margin)
+    is_equal = may_be_best & ~is_best & (found.at_most_below <= rules.margin)
     left = may_be_best & ~is_equal
     is_early = look.num_rounds < min(FEWEST_ROUNDS, rules.most_rounds)
     at_most = dict.fromkeys(np.flatnonzero(left).tolist(), rules.most_rounds) if is_early else {}
@@ -135,7 +137,7 @@ def rounds_needed(means: ConfigurationMeans, left: Mask, look: Look, rules: Race
     if not means.total_degrees:
         return {int(place): later[0] for place in others}
     compared = contrasts(means, one[best] - one[others])
-    margins = np.stack([expected_margins(means, compared, len(others) + 1, look, number) for number in later])
+    margins = np.stack([expected_margins(means, one[best] - one[others], look, number) for number in later])
     moves = HOPE * np.sqrt([1 - look.num_rounds / number for number in later])[:, None] * compared.training_errors
     differences = compared.estimates
     is_expected = (differences > margins) | (differences + margins <= rules.margin)
@@ -147,16 +149,23 @@ def rounds_needed(means: ConfigurationMeans, left: Mask, look: Look, rules: Race
     }
 
 
-def expected_margins(
-    means: ConfigurationMeans, compared: Contrasts, num_left: int, look: Look, num_rounds: int
-) -> Floats:
-    """(contrasts,) by which configurations must be below the best after so many rounds, as variances are now."""
-    degrees = means.total_degrees + (num_left - 1) * (num_rounds - look.num_rounds)
-    known, estimated = range_quantile(num_left, np.array([MAX_DEGREES, degrees])).tolist()
-    training = compared.training_errors * np.sqrt(look.num_rounds / num_rounds)
-    level = level_of(look.at(num_rounds), means, replace(compared, training_errors=training), known)
-    examples = quantiles_at(known, MAX_DEGREES, level) * compared.example_errors
-    return np.asarray(np.hypot(quantiles_at(estimated, degrees, level) * training, examples))
+def expected_margins(means: ConfigurationMeans, coefficients: Floats, look: Look, num_rounds: int) -> Floats:
+    """(contrasts,) by which the best must be above others after so many rounds, as variances are known now.
+
+    Args:
+        means: of the configurations.
+        coefficients: (contrasts, configurations) of the differences.
+        look: at the last complete round.
+        num_rounds: more than the look's.
+    """
+    own, now = means.of_distinct(coefficients), contrasts(means, coefficients)
+    found, growth = distributions_of(means, own), num_rounds / look.num_rounds
+    later = replace(now, training_errors=now.training_errors / np.sqrt(growth))
+    shrinkage = ratio(
+        np.hypot(later.training_errors, now.example_errors), np.hypot(now.training_errors, now.example_errors)
+    )
+    score = score_at(look.at(num_rounds), means, later, largest_score(means, own, is_two_sided=False))
+    return replace(found, scales=found.scales * shrinkage, degrees=found.degrees * growth).quantiles(score)
 
 
 def decide_complete_rounds(

@@ -1,8 +1,8 @@
 """Ranks the configurations of a sweep by their overall score, and marks those that may be the best.
 
 Which configuration is best is a question about training again and about other examples: both variances are in the
-margin by which a row must be below the best one (`results.stats`). It holds for all rows at once, and for all looks at
-the sweep: what was distinguished from the best at the declared look stays so.
+margin by which a row must be below the best one (`results.stats.margins`). It holds for all rows at once, and for all
+looks at the sweep: what was shown not to be the best at the declared look stays so.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import configuration_means
 from results.stats.error_spending import Look
 from results.stats.looks import Looks
-from results.stats.margins import confidence_set
+from results.stats.margins import best_set
 from results.stats.resampling import replicate_error
 from results.stats.texts import frame_value
 from results.stats.trial_scores import TOTAL, Column, TrialScores, group_by_configuration
@@ -72,10 +72,10 @@ class RankedConfiguration:
     """How far its mean overall score is below the best one of the same tasks; None if no trial of it has completed or
     there is nothing to compare."""
     margin: float | None = None
-    """How far it must be below to be significantly worse (95 %, all rows and all looks at once); None where this is not
-    known, because training was not repeated."""
+    """How far it must be below, so that some row is shown to be better than it (95 %, all rows and all looks at once);
+    None where this is not known, because training was not repeated."""
     decided_at: int | None = None
-    """Replicates, or trainings of a search, after which it was significantly worse; None if it may be the best."""
+    """Replicates, or trainings of a search, after which it was shown not to be the best; None if it may be."""
     was_dropped: bool = False
     """Whether it was not among the best, which alone were trained again: it is not compared with them."""
     failures: tuple[str, ...]
@@ -88,7 +88,7 @@ class RankedConfiguration:
 
     @property
     def may_be_best(self) -> bool:
-        """Whether it has finished and was not significantly worse than the best configuration of the same tasks."""
+        """Whether it has finished, and no other configuration of the same tasks was shown to be better."""
         return bool(self.scores) and self.is_finished and self.decided_at is None
 
 
@@ -150,7 +150,7 @@ def compare_with_best(
 ) -> list[RankedConfiguration]:
     """Compares configurations, all with the same tasks, with the best of them, and sorts them.
 
-    What was distinguished from the best at an earlier look stays so, unless it is the best now.
+    What was shown not to be the best at an earlier look stays so, unless it has the highest mean now.
     """
     if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped or not rows[0].is_finished:
         return list(rows)
@@ -161,7 +161,7 @@ def compare_with_best(
     }
     means = configuration_means(scores.of_models(TOTAL, rows[0].tasks, trials))
     among = np.array([place not in decided_at for place in range(len(rows))])
-    found = confidence_set(means, among, look=looks.now)
+    found = best_set(means, among, look=looks.now)
     best = int(np.where(among, means.means, -np.inf).argmax())
     for look in looks.kept[:-1]:
         if look.num_rounds not in looks.race.left_at.values():
@@ -203,12 +203,12 @@ def with_fitted_means(
 def distinguished(
     tasks: Sequence[str], scores: TrialScores, groups: Sequence[Sequence[TrialRecord]], look: Look
 ) -> list[int]:
-    """Numbers of the configurations, given as their trials, that are significantly worse than the best at a look."""
+    """Numbers of the configurations, given as their trials, that a look shows not to be the best."""
     present = [number for number, own in enumerate(groups) if own]
     if len(present) < 2:
         return []
     models = scores.of_models(TOTAL, tasks, [groups[number] for number in present])
-    is_left = confidence_set(configuration_means(models), look=look).is_left
+    is_left = best_set(configuration_means(models), look=look).is_left
     return [number for number, left in zip(present, is_left, strict=True) if not left]
 
 

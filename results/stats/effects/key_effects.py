@@ -97,9 +97,9 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | Non
                 "training_error": float(found.training_errors[row]),
                 "example_error": float(found.example_errors[row]),
                 "fixed_error": float(found.fixed_errors[row]),
-                "degrees": float(found.degrees[row]),
-                "training_factor": float(margins.training_factors[row]),
-                "example_factor": margins.example_factor,
+                "degrees": float(margins.degrees[row]),
+                "training_factor": float(margins.factors[row]),
+                "example_factor": float(margins.factors[row]),
             }
             effects[value] = replace(
                 effects[value],

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, training_covariance
+from results.stats.configuration_means import ConfigurationMeans, training_covariance
 from results.stats.effects.key_effects import ValueContrasts, value_contrasts
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, in_value_order
 from results.stats.error_spending import ERROR, Look, adjusted_p_value
 from results.stats.resampling import Floats
+from results.stats.training_variances import draw_level
 from search_spaces.domain import Float, Int
 
 POINTS = 101
@@ -101,7 +102,7 @@ def fit_keys(keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Seq
         design, columns = build_design(keys, params, power)
         fewest = CONFIGURATIONS_PER_TERM if power > 1 else CONFIGURATIONS_PER_LINEAR_TERM
         num_terms = int(np.linalg.matrix_rank(means.average(design)))
-        if len(means.degrees) >= fewest * num_terms:
+        if len(means.weights) >= fewest * num_terms:
             return fit_design(design, columns, means, num_terms)
     return None
 
@@ -152,8 +153,8 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
     scatter = max(scatter, float(np.mean(np.diag(means.fixed_examples - means.examples))))
     means = replace(
         means,
-        model_variances=(scatter / squares)[means.scores.configurations],
-        degrees=np.full_like(means.degrees, MAX_DEGREES),
+        variances=scatter / squares * draw_level(degrees)[:, None],
+        has_common_variance=True,
         total_degrees=degrees,
     )
     covariance = inverse @ (training_covariance(means) + means.examples) @ inverse.T

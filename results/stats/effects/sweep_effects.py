@@ -266,7 +266,7 @@ def column_effects(
         task=task,
         tasks=scores.tasks,
         num_configurations=len(params),
-        num_distinct=len(means.degrees),
+        num_distinct=len(means.weights),
         num_trials=len(models.scores),
         num_replicates=(int(means.num_models.min()), int(means.num_models.max())),
         is_known=means.has_replicates,

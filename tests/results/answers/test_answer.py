@@ -175,7 +175,7 @@ BASE, OTHER = {"smart.weight": 0.0}, {"smart.weight": 0.45}
     ("rows", "parts"),
     [
         ([compared(3, 0.0, params=OTHER), compared(0, 0.004, params=BASE)], ["not decided whether", "+0.004", "0.010"]),
-        ([compared(3, 0.0, params=OTHER), compared(0, 0.02, params=BASE)], ["is better than", "+0.020", "0.010"]),
+        ([compared(3, 0.0, params=OTHER), compared(0, 0.02, params=BASE)], ["found a better one", "+0.020", "0.010"]),
         (
             [compared(0, 0.0, params=BASE), compared(3, 0.004, params=OTHER)],
             ["0000", "the search found nothing better"],

@@ -10,7 +10,7 @@ SECOND = RoundDecision(num_rounds=2, open=(0, 1, 3), worse=(4, 5), equal=(2,), e
 
 
 def test_round_has_a_line_of_what_left_and_when_the_rest_is_expected_to_be_decided() -> None:
-    expected = "0004, 0005 are worse than the best; 0002 is equal to the best within the margin"
+    expected = "0004, 0005 are not the best; 0002 is equal to the best within the margin"
     assert (
         decision_line(SECOND, is_repeated=False)
         == f"Round 2: {expected}; 3 go on, expected to be decided after round 5"

@@ -112,7 +112,7 @@ def test_metrics_of_all_tasks_are_named() -> None:
 def test_configurations_that_may_be_the_best_are_marked() -> None:
     text = text_of([compared(0, 0.0), compared(1, 0.01), compared(2, 0.0101)])
     assert text.count("0.540*") == 2
-    assert "* may be the best: not significantly below the best one, with the variance of training" in text
+    assert "* may be the best: no other row is shown to be above it, with the variance of training" in text
     assert "*" not in text_of([row_of()])
 
 
@@ -121,7 +121,7 @@ def test_rows_that_an_earlier_look_distinguished_are_mentioned() -> None:
     rows = [compared(0, 0.0, trials=trials), compared(1, 0.002, trials=trials)]
     assert "already" not in text_of(rows)
     earlier = replace(rows[1], decided_at=3)
-    assert "Some rows were significantly worse after 3 replicates already." in text_of([rows[0], earlier])
+    assert "Some rows were shown not to be the best after 3 replicates already." in text_of([rows[0], earlier])
 
 
 def test_dropped_rows_keep_the_mark() -> None:
@@ -147,11 +147,11 @@ def test_legend_states_where_overall_scores_are_of_different_tasks() -> None:
     rows = [compared(0, 0.0), compared(1, 0.002), row_of(2, scores=alone)]
     text = " ".join(text_of(rows).split())
     assert "overall is a mean over a row's own: compare it only among rows with the same tasks" in text
-    assert "* may be the best of the same tasks: not significantly below the best one" in text
+    assert "* may be the best of the same tasks: no other row is shown to be above it" in text
     assert "The first row is the best of 2, picked" in text
     text = " ".join(text_of(rows[:2]).split())
     assert "trained on different tasks" not in text
-    assert "* may be the best: not" in text
+    assert "* may be the best: no other row" in text
 
 
 def test_status_is_shown_where_some_trial_has_not_completed() -> None:

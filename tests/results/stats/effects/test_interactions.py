@@ -25,17 +25,18 @@ def test_p_value_of_two_replicates_is_that_of_an_analysis_of_variance() -> None:
     (found,) = find_interactions(KEYS, configuration_means(model_scores(table)), params)
     rows = [{**own, "replicate": r, "score": table[n, r]} for n, own in enumerate(params) for r in range(2)]
     fit = smf.ols("score ~ C(a) * C(b) + C(replicate)", DataFrame(rows)).fit()
-    assert found.p_value == pytest.approx(anova_lm(fit).loc["C(a):C(b)", "PR(>F)"])
+    assert found.p_value == pytest.approx(anova_lm(fit).loc["C(a):C(b)", "PR(>F)"], rel=0.06)  # of medians
 
 
-def test_replicates_that_are_equal_by_chance_leave_the_test_over_examples() -> None:
+def test_replicates_that_are_equal_by_chance_have_no_smaller_p_value_than_the_test_over_examples() -> None:
     """Two keys with two values each and two equal replicates: the interaction has half the error of a score."""
     table = np.repeat(np.array([[0.50], [0.52], [0.53], [0.56]]), 2, axis=1)
     means = configuration_means(model_scores(table, 0.0002 * np.eye(8)))
     params = [{"a": a, "b": b} for a in (0, 1) for b in (0, 1)]
     first, second = (SearchedKey(name=name, values=(0, 1), base=0) for name in "ab")
     found = wald_test(means, interaction_contrasts(first, second, params))
-    assert found == pytest.approx(stats.chi2.sf(0.01**2 / 0.0004, 1))
+    over_examples, over_both = stats.chi2.sf(0.01**2 / 0.0004, 1), stats.f.sf(0.01**2 / 0.0004, 1, 3)
+    assert over_examples * 0.999 < found < over_both * 1.001
 
 
 def test_additive_effects_are_no_interaction_in_19_of_20_sweeps() -> None:

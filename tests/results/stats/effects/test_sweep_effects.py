@@ -176,8 +176,7 @@ def test_intervals_follow_from_the_columns_that_say_what_they_are_made_of(
 ) -> None:
     _, frame = typed_in_order(np.random.default_rng(0), {"weight": 0.1, "mode": "c"}, 0.05, make_report, make_record)
     own = frame[frame["low"].notna()]
-    both = np.hypot(own["training_factor"] * own["training_error"], own["example_factor"] * own["example_error"])
-    half = np.maximum(both, own["example_factor"] * own["fixed_error"])
+    half = np.hypot(own["training_factor"] * own["training_error"], own["example_factor"] * own["example_error"])
     np.testing.assert_allclose(own["low"], own["difference"] - half)
     np.testing.assert_allclose(own["high"], own["difference"] + half)
     assert (own["degrees"] > 1).all()
