@@ -65,8 +65,8 @@ class RaceRecord:
 
     @property
     def worse_at(self) -> dict[int, int]:
-        """Rounds after which each configuration was shown not to be the best."""
-        return {number: own.num_rounds for own in self.decisions for number in own.worse}
+        """Rounds after which each configuration was shown not to be the best, by some other one or by the base."""
+        return {number: own.num_rounds for own in self.decisions for number in (*own.worse, *own.worse_than_base)}
 
     @property
     def end(self) -> str:

@@ -103,14 +103,14 @@ class ConfigurationMeans:
     @cached_property
     def error_draws(self) -> Floats:
         """(draws, distinct) errors of the means, over trainings and over examples."""
-        stream, order = np.random.default_rng(1), canonical_order(self)
+        stream, order = np.random.default_rng(1), canonical_order(self.scores)
         ranks = np.argsort(order)
         models = np.lexsort((self.scores.replicates, ranks[self.scores.configurations]))
         deviations = np.sqrt(self.variances)[:, self.scores.configurations[models]]
         training = (stream.standard_normal(deviations.shape) * deviations) @ self.weights[:, models].T
-        shared = self.examples[np.ix_(order, order)]
-        mean = np.zeros(len(order))
-        examples = stream.multivariate_normal(mean, shared, size=len(training), method="eigh", check_valid="ignore")
+        values, vectors = np.linalg.eigh(self.examples[np.ix_(order, order)])
+        factors = vectors * np.sqrt(np.maximum(values, 0.0))  # averages for near copies may be no covariance
+        examples = stream.standard_normal((len(training), len(order))) @ factors.T
         return np.asarray(training + examples[:, ranks])
 
     def of_distinct(self, coefficients: Floats) -> Floats:
@@ -147,9 +147,14 @@ class Contrasts:
         return np.maximum(np.hypot(self.training_errors, self.example_errors), self.fixed_errors)
 
 
-def canonical_order(means: ConfigurationMeans) -> Numbers:
-    """(distinct,) an order that does not depend on how configurations are numbered, so that draws do not either."""
-    return np.lexsort((means.weights @ means.scores.scores,))
+def canonical_order(scores: ModelScores) -> Numbers:
+    """(configurations,) an order that does not depend on how configurations are numbered, so that draws do not either:
+    by their scores in each replicate."""
+    own: list[list[tuple[int, float]]] = [[] for _ in range(int(scores.configurations.max()) + 1)]
+    models = zip(scores.configurations.tolist(), scores.replicates.tolist(), scores.scores.tolist(), strict=True)
+    for configuration, replicate, score in models:
+        own[configuration].append((replicate, score))
+    return np.array(sorted(range(len(own)), key=lambda number: sorted(own[number])), dtype=np.int64)
 
 
 def configuration_means(scores: ModelScores) -> ConfigurationMeans:
@@ -199,8 +204,8 @@ def distinct_means(scores: ModelScores) -> ConfigurationMeans:
     residuals = scores.scores - design @ (inverse @ scores.scores)
     squares = np.asarray(np.bincount(scores.configurations, residuals**2), dtype=np.float64)
     examples = shared_covariance(scores, num_configurations)
-    variances, order = np.zeros((0, num_configurations)), np.lexsort((squares, weights @ scores.scores))
-    if own_degrees.any():  # the draws do not depend on how configurations are numbered
+    variances, order = np.zeros((0, num_configurations)), canonical_order(scores)
+    if own_degrees.any():
         variances = draw_variances(squares[order], own_degrees[order])[:, np.argsort(order)]
     return ConfigurationMeans(
         means=weights @ scores.scores,
@@ -280,4 +285,4 @@ def contrasts(means: ConfigurationMeans, coefficients: Floats) -> Contrasts:
 
 def standard_errors(coefficients: Floats, covariance: Floats) -> Floats:
     """(contrasts,) standard errors of combinations, (contrasts, distinct), of means with this covariance."""
-    return np.asarray(np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", coefficients, covariance, coefficients), 0.0)))
+    return np.asarray(np.sqrt(np.maximum(((coefficients @ covariance) * coefficients).sum(axis=1), 0.0)))

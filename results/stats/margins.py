@@ -13,6 +13,7 @@ so are all of several equally good ones.
 A sweep may be looked at after every round of replicates; then its margins are wider (`results.stats.error_spending`).
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +36,8 @@ LEVEL_EDGES = 1 - np.concatenate([np.linspace(1, 0.1, 25), np.geomspace(0.1, 0.0
 tails: with 32 even steps margins of two configurations with 3 replicates are 4 % too narrow."""
 MOST_SCORES, FEWEST_DRAWS = 2**21, 1000
 """Errors of pairs that are drawn to compare all with all, and how many of each pair at least."""
+SCORES_AT_ONCE = 2**20
+"""Errors of pairs that are in memory at once."""
 FITTED_TAILS = (0.2, 0.01)
 """Two-sided tail probabilities at which a t distribution is fitted to that of a difference."""
 
@@ -104,8 +107,9 @@ def margins_control(
         return Margins(compared=compared, widths=unknown, degrees=0 * unknown, quantile=np.nan)
     found = distributions_of(means, own)
     quantile = largest_score(means, every, is_two_sided=True)
-    score = quantile if look is None else score_at(look, means, compared, quantile)
-    return Margins(compared=compared, widths=found.quantiles(score), degrees=found.degrees, quantile=quantile)
+    score = quantile if look is None else score_at(look, found, compared, quantile)
+    widths = np.maximum(found.quantiles(score), score * compared.fixed_errors)
+    return Margins(compared=compared, widths=widths, degrees=found.degrees, quantile=quantile)
 
 
 def largest_score(means: ConfigurationMeans, own: Floats, *, is_two_sided: bool) -> float:
@@ -132,7 +136,7 @@ def distributions_of(means: ConfigurationMeans, own: Floats) -> Distributions:
         return Distributions(scales=np.zeros(len(own)), degrees=np.full(len(own), MAX_DEGREES))
     membership = np.eye(len(means.weights))[means.scores.configurations]
     parts = (own @ means.weights) ** 2 @ membership  # (contrasts, distinct)
-    examples = np.maximum(np.einsum("ki,ij,kj->k", own, means.examples, own), 0.0)
+    examples = np.maximum(((own @ means.examples) * own).sum(axis=1), 0.0)
     deviations = np.sqrt(means.variances[:NUM_DEVIATIONS] @ parts.T + examples)  # (draws, contrasts)
     deviations = np.quantile(deviations, (LEVEL_EDGES[1:] + LEVEL_EDGES[:-1]) / 2, axis=0)  # (levels, contrasts)
     inner, outer = (quantile_of_mixture(deviations, tail) for tail in FITTED_TAILS)
@@ -155,27 +159,27 @@ def quantile_of_mixture(deviations: Floats, tail: float) -> Floats:
     return np.asarray((low + high) / 2)
 
 
-def score_at(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:
+def score_at(look: Look, found: Distributions, compared: Contrasts, quantile: float) -> float:
     """Returns the normal score of a look, whose error is not `ERROR`, from that of `ERROR`.
 
     The probability that the largest of several exceeds a high value is proportional to that of a single one.
     """
-    level = level_of(look, means, compared, quantile)
+    level = level_of(look, float(np.median(found.degrees)), compared, quantile)
     return float(stats.norm.isf(stats.norm.sf(quantile) * level / ERROR)) if quantile else 0.0
 
 
-def level_of(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:
+def level_of(look: Look, degrees: float, compared: Contrasts, quantile: float) -> float:
     """Returns the error that a look may make by these contrasts.
 
     Args:
         look: with its number of rounds.
-        means: of the configurations.
+        degrees: of freedom of the contrasts' training variances.
         compared: with both variances, of which the means over contrasts count.
-        quantile: of the largest of the contrasts, for normal errors of known variances.
+        quantile: of the largest of the contrasts, as a normal score.
     """
     examples, training = np.mean(compared.example_errors**2), np.mean(compared.training_errors**2)
     examples_ratio = float(examples / max(float(training * look.num_rounds), np.finfo(float).tiny))
-    return look.level(means.total_degrees, examples_ratio, ERROR / (2 * float(stats.norm.sf(quantile))))
+    return look.level(degrees, examples_ratio, ERROR / (2 * float(stats.norm.sf(quantile))))
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
@@ -221,7 +225,7 @@ def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look
     best = means.means[places].max()
     limits = np.full((len(left), len(left)), np.nan)  # by which the second may be above the first by chance
     if len(places) > 1 and means.has_replicates:
-        limits[np.ix_(places, places)] = one_sided_limits(means, places, look)
+        limits[np.ix_(places, places)] = compare_pairs(means, places).limits(look)
     above = means.means - means.means[:, None]  # (first, second): by which the second is above
     with np.errstate(invalid="ignore"):
         is_below = (above > limits).any(axis=1)
@@ -237,41 +241,65 @@ def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look
     return BestSet(below_best=best - means.means, margins=margins, at_most_below=at_most, is_left=is_left)
 
 
-def one_sided_limits(means: ConfigurationMeans, places: Numbers, look: Look | None) -> Floats:
-    """(places, places) by which the second of two configurations may be above the first by chance; nan for one itself.
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Comparisons of all pairs of some configurations, the second against the first one."""
 
-    With each first one, whichever it is, all others are above it by more with 5 % probability at most.
+    first: Numbers
+    """(pairs,) place of the first among the configurations."""
+    second: Numbers
+    compared: Contrasts
+    """By how much the second is above the first."""
+    found: Distributions
+    """Of the errors."""
+    quantiles: Floats
+    """(configurations,) of the largest error of all others against each, as a normal score."""
 
-    Args:
-        means: of configurations with replicates.
-        places: those that are compared, at least two.
-        look: as in `margins_control`.
+    def limits(self, look: Look | None, growth: float = 1.0) -> Floats:
+        """(configurations, configurations) by which the second may be above the first by chance; nan for one itself.
+
+        With each first one, whichever it is, all others are above it by more with 5 % probability at most.
+
+        Args:
+            look: as in `margins_control`.
+            growth: factor of the number of trainings, of which variances are as now.
+        """
+        number = len(self.quantiles)
+        training, examples = self.compared.training_errors, self.compared.example_errors
+        shrinkage = ratio(np.hypot(training / np.sqrt(growth), examples), np.hypot(training, examples))
+        scales, degrees = self.found.scales * shrinkage, self.found.degrees * growth
+        limits = np.full((number, number), np.nan)
+        for place, quantile in enumerate(self.quantiles.tolist()):
+            pairs = np.flatnonzero((self.first == place) | (self.second == place))
+            found, score = Distributions(scales=scales[pairs], degrees=degrees[pairs]), quantile
+            if look is not None:
+                errors = {"training_errors": training[pairs] / np.sqrt(growth), "example_errors": examples[pairs]}
+                score = score_at(look, found, replace(self.compared, **errors), quantile)
+            others = np.where(self.first[pairs] == place, self.second[pairs], self.first[pairs])
+            floor = score * self.compared.fixed_errors[pairs] if growth == 1 else 0.0
+            limits[place, others] = np.maximum(found.quantiles(score), floor)
+        return limits
+
+
+def compare_pairs(means: ConfigurationMeans, places: Numbers) -> Pairs:
+    """Returns the comparisons of all pairs of configurations with replicates, at least two, given by their places.
+
+    Each pair is drawn once: in the other direction its errors have the other sign.
     """
-    # Each pair is compared once: in the other direction its errors have the other sign.
     number, one = len(places), np.eye(len(means.means))
     first, second = np.triu_indices(number, 1)
     coefficients = one[places[second]] - one[places[first]]
-    own, compared = means.of_distinct(coefficients), contrasts(means, coefficients)
-    found = distributions_of(means, own)
-    if not own.any():  # all trained the same
-        return np.where(np.eye(number, dtype=bool), np.nan, 0.0)
+    own = means.of_distinct(coefficients)
+    found, quantiles = distributions_of(means, own), np.zeros(number)
     if number == 2:
-        quantiles = np.full(2, largest_score(means, own, is_two_sided=False))
-    else:
+        quantiles[:] = largest_score(means, own, is_two_sided=False)
+    elif own.any():  # not all trained the same
         draws = means.error_draws[: max(FEWEST_DRAWS, MOST_SCORES // len(own))]
-        scores, above = np.zeros((len(draws), number, number), np.float32), found.normal_scores(draws @ own.T)
-        scores[:, first, second], scores[:, second, first] = above, -above
-        quantiles = np.quantile(scores.max(axis=2), CONFIDENCE, axis=0)
-
-    # The limits of a first one's comparisons, by the error that a look may make with these.
-    limits = np.full((number, number), np.nan)
-    for place, quantile in enumerate(quantiles.tolist()):
-        pairs = np.flatnonzero((first == place) | (second == place))
-        score = quantile
-        if look is not None:
-            errors = {name: getattr(compared, name)[pairs] for name in ("training_errors", "example_errors")}
-            score = score_at(look, means, replace(compared, **errors), quantile)
-        others = np.where(first[pairs] == place, second[pairs], first[pairs])
-        distributions = Distributions(scales=found.scales[pairs], degrees=found.degrees[pairs])
-        limits[place, others] = distributions.quantiles(score)
-    return limits
+        largest = []
+        for some in np.array_split(draws, math.ceil(len(draws) * len(own) / SCORES_AT_ONCE)):
+            scores, above = np.zeros((len(some), number, number)), found.normal_scores(some @ own.T)
+            scores[:, first, second], scores[:, second, first] = above, -above
+            largest.append(scores.max(axis=2))
+        quantiles = np.quantile(np.concatenate(largest), CONFIDENCE, axis=0)
+    compared = contrasts(means, coefficients)
+    return Pairs(first=first, second=second, compared=compared, found=found, quantiles=quantiles)

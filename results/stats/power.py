@@ -7,7 +7,7 @@ from scipy import stats
 
 from results.stats.configuration_means import ConfigurationMeans, contrasts
 from results.stats.error_spending import ERROR, Look, quantiles_at
-from results.stats.margins import MAX_DEGREES, SINGLE_QUANTILE, largest_score
+from results.stats.margins import MAX_DEGREES, SINGLE_QUANTILE, distributions_of, largest_score
 from results.stats.resampling import Floats
 
 POWER = 0.8
@@ -27,8 +27,9 @@ class Precision:
     """Standard error over examples, which no number of replicates reduces."""
     num_replicates: float
     """Mean over configurations."""
-    degrees_per_replicate: int
-    """Degrees of freedom of the training variance that a further replicate of all configurations adds."""
+    degrees_per_replicate: float
+    """Degrees of freedom of the training variance that a further replicate of all configurations adds: as many as the
+    contrasts have now for each but the first."""
     quantile_ratio: float
     """The ratio of the quantile for all contrasts at once to the one for a single contrast, with infinitely many
     degrees of freedom."""
@@ -134,12 +135,13 @@ def precision_of(
     shared = np.einsum("ki,ij,kj->k", own, means.examples, own)  # averaged before it is cut at 0
     num_configurations = len(means.weights)
     num_replicates = len(means.scores.scores) / num_configurations
+    degrees = float(np.median(distributions_of(means, own[differs]).degrees))
     quantile = largest_score(means, own if together is None else means.of_distinct(together), is_two_sided=True)
     return Precision(
         training_error=float(np.sqrt((compared.training_errors[differs] ** 2).mean() * num_replicates)),
         example_error=float(np.sqrt(max(0.0, shared[differs].mean()))),
         num_replicates=num_replicates,
-        degrees_per_replicate=num_configurations - 1,
+        degrees_per_replicate=degrees / max(1.0, num_replicates - 1),
         quantile_ratio=max(1.0, quantile / SINGLE_QUANTILE),
         margin=float(np.sqrt((margins[differs] ** 2).mean())),
         look=look,

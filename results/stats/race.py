@@ -12,7 +12,7 @@ else has been trained meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,10 @@ from mtlib.runtime.errors import require
 from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of
 from results.records.replicated_best import further_replicated
 from results.records.trials import COMPLETED, TrialRecord
-from results.stats.configuration_means import ConfigurationMeans, ModelScores, configuration_means, contrasts
+from results.stats.configuration_means import ConfigurationMeans, ModelScores, configuration_means
 from results.stats.error_spending import Look
 from results.stats.looks import look_after, looks_at, round_to_decide
-from results.stats.margins import (
-    Mask,
-    best_set,
-    distributions_of,
-    largest_score,
-    margins_control,
-    ratio,
-    score_at,
-)
+from results.stats.margins import Mask, best_set, compare_pairs, margins_control
 from results.stats.resampling import Floats, Numbers
 from results.stats.trial_scores import TrialScores, group_by_configuration
 
@@ -129,43 +121,45 @@ def rounds_needed(means: ConfigurationMeans, left: Mask, look: Look, rules: Race
         look: at the last complete round.
         rules: of the race.
     """
-    best, one = int(np.where(left, means.means, -np.inf).argmax()), np.eye(len(left))
-    others = np.flatnonzero(left & (np.arange(len(left)) != best))
+    places = np.flatnonzero(left)
+    best = places[means.means[places].argmax()] if len(places) else None
+    others = np.flatnonzero(places != best)  # among the places
     later = range(look.num_rounds + 1, rules.most_rounds + 1)
     if not later or not len(others):
         return {}
     if not means.total_degrees:
-        return {int(place): later[0] for place in others}
-    compared = contrasts(means, one[best] - one[others])
-    margins = np.stack([expected_margins(means, one[best] - one[others], look, number) for number in later])
-    moves = HOPE * np.sqrt([1 - look.num_rounds / number for number in later])[:, None] * compared.training_errors
-    differences = compared.estimates
-    is_expected = (differences > margins) | (differences + margins <= rules.margin)
-    is_possible = (differences + moves > margins) | (np.maximum(differences - moves, 0) + margins <= rules.margin)
+        return {int(place): later[0] for place in places[others]}
+    pairs = compare_pairs(means, places)
+    above = means.means[places] - means.means[places][:, None]  # (first, second): by which the second is above
+    errors = np.zeros_like(above)
+    errors[pairs.first, pairs.second] = errors[pairs.second, pairs.first] = pairs.compared.training_errors
+    is_expected, is_possible = np.zeros((2, len(later), len(places)), np.bool_)
+    for row, number in enumerate(later):
+        limits = pairs.limits(look.at(number), number / look.num_rounds)
+        moves = HOPE * np.sqrt(1 - look.num_rounds / number) * errors
+        is_expected[row] = are_decided(above, above, limits, rules.margin)
+        is_possible[row] = are_decided(above + moves, above - moves, limits, rules.margin)
     return {
-        int(place): later[int(is_expected[:, row].argmax())] if is_expected[:, row].any() else rules.most_rounds
-        for row, place in enumerate(others)
-        if is_possible[:, row].any()
+        int(places[at]): later[int(is_expected[:, at].argmax())] if is_expected[:, at].any() else rules.most_rounds
+        for at in others
+        if is_possible[:, at].any()
     }
 
 
-def expected_margins(means: ConfigurationMeans, coefficients: Floats, look: Look, num_rounds: int) -> Floats:
-    """(contrasts,) by which the best must be above others after so many rounds, as variances are known now.
+def are_decided(high: Floats, low: Floats, limits: Floats, margin: float) -> Mask:
+    """(configurations,): which some other one is above by more than the limit, or which no other one is above by more
+    than a margin.
 
     Args:
-        means: of the configurations.
-        coefficients: (contrasts, configurations) of the differences.
-        look: at the last complete round.
-        num_rounds: more than the look's.
+        high: (first, second) by which the second may be above the first, for the one claim.
+        low: likewise, for the other claim.
+        limits: of `Pairs.limits`, nan for one itself.
+        margin: within which configurations are equal.
     """
-    own, now = means.of_distinct(coefficients), contrasts(means, coefficients)
-    found, growth = distributions_of(means, own), num_rounds / look.num_rounds
-    later = replace(now, training_errors=now.training_errors / np.sqrt(growth))
-    shrinkage = ratio(
-        np.hypot(later.training_errors, now.example_errors), np.hypot(now.training_errors, now.example_errors)
-    )
-    score = score_at(look.at(num_rounds), means, later, largest_score(means, own, is_two_sided=False))
-    return replace(found, scales=found.scales * shrinkage, degrees=found.degrees * growth).quantiles(score)
+    with np.errstate(invalid="ignore"):
+        is_worse = (high > limits).any(axis=1)
+    farthest = np.nanmax(np.maximum(low, 0.0) + limits.T, axis=1)
+    return np.asarray(is_worse | (farthest <= margin))
 
 
 def decide_complete_rounds(

@@ -30,8 +30,9 @@ FEWEST_VARIANCES = 3
 """Configurations with residuals: those of two are the same but for their sign."""
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 """Steps of it, modulo 1, are spread evenly, however many there are."""
-UNSTABLE_PROB = 0.1
-"""Prior probability that a configuration is one of the few whose variance is far larger (see `docs/decisions.md`)."""
+UNSTABLE_SHARES = (0.01, 0.03, 0.1, 0.3)
+"""Shares of configurations whose variance is far larger: all are equally likely before, as far as the residuals do not
+decide (see `docs/decisions.md`)."""
 LEAST_UNSTABLE, UNSTABLE_SCALE = 2.5, 1.0
 """The logarithm of such a variance is above the level by at least so much, and by more with an exponential
 distribution of this mean: standard deviations are 3.5 times as large at least, or any larger, as after a collapse."""
@@ -55,24 +56,26 @@ def draw_variances(squares: Floats, degrees: Floats) -> Floats:
     if np.count_nonzero(degrees) < FEWEST_VARIANCES:
         return np.broadcast_to(pooled * draw_level(total)[:, None], size)
 
-    # The likelihood of each variance on the grid, and by it the probability of each level and spread.
+    # The likelihood of each variance on the grid, and by it the probability of each share, level and spread.
     known = (degrees > 0) & (squares > 0)
     median = np.median(squares[known] / degrees[known])  # the mean may be that of one unstable configuration
     logs = -(degrees[:, None] * LOGS + squares[:, None] / median * np.exp(-LOGS)) / 2
     likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))  # (configurations, logs)
     prior = prior_of_logs()  # (levels * spreads, logs)
     with np.errstate(divide="ignore"):  # of many residuals some levels are impossible
-        posterior = np.log(prior @ likelihood.T).sum(axis=1) + np.log(np.tile(SPREAD_PROBS, len(LEVELS)))
+        spreads = np.log(np.tile(SPREAD_PROBS, len(prior) // len(SPREAD_PROBS)))
+        posterior = np.log(prior @ likelihood.T).sum(axis=1) + spreads
     probs = np.exp(posterior - posterior.max())
 
-    # Draws of both, then of each variance given them, evenly within a step of the grid.
+    # Draws of these, then of each variance given them, evenly within a step of the grid.
     drawn = np.sort(stream.choice(len(prior), NUM_DRAWS, p=probs / probs.sum()))
     found = np.empty(size)
     for number in np.unique(drawn):
         rows = np.flatnonzero(drawn == number)
         summed = np.cumsum(prior[number] * likelihood, axis=1)
-        for one, below in enumerate(summed / summed[:, -1:]):
-            found[rows, one] = LOGS[np.searchsorted(below, stream.random(len(rows)))]
+        below = summed / summed[:, -1:] + np.arange(len(summed))[:, None]  # of all configurations in one row
+        places = np.searchsorted(below.ravel(), stream.random((len(rows), len(summed))) + np.arange(len(summed)))
+        found[rows] = LOGS[places % len(LOGS)]
     found += GRID_STEP * (stream.random(size) - 0.5)
     return np.asarray(median * np.exp(stream.permutation(found)))
 
@@ -90,13 +93,11 @@ def draw_level(degrees: float) -> Floats:
 
 @functools.cache
 def prior_of_logs() -> Floats:
-    """(levels * spreads, logs): prior probabilities of a variance's logarithm for each level and spread in turn."""
-    rows = []
-    for level in LEVELS:
-        above = LOGS - level
-        unstable = np.exp(-(above - LEAST_UNSTABLE) / UNSTABLE_SCALE) * (above >= LEAST_UNSTABLE)
-        for spread in SPREADS:
-            usual = np.exp(-((above / spread) ** 2) / 2) if spread else (np.abs(above) < GRID_STEP / 2).astype(float)
-            usual, rare = usual / usual.sum(), unstable / unstable.sum()
-            rows.append((1 - UNSTABLE_PROB) * usual + UNSTABLE_PROB * rare)
-    return np.array(rows)
+    """(shares * levels * spreads, logs): prior probabilities of a variance's logarithm for each of these in turn."""
+    above = LOGS - LEVELS[:, None, None]  # (levels, 1, logs)
+    spreads = np.maximum(np.array(SPREADS), GRID_STEP / 4)[:, None]  # the least one is that of equal variances
+    usual = np.exp(-((above / spreads) ** 2) / 2)
+    rare = np.exp(-(above - LEAST_UNSTABLE) / UNSTABLE_SCALE) * (above >= LEAST_UNSTABLE)
+    usual, rare = (values / values.sum(axis=-1, keepdims=True) for values in (usual, rare))
+    shares = np.array(UNSTABLE_SHARES)[:, None, None, None]
+    return np.asarray((1 - shares) * usual + shares * rare).reshape(-1, len(LOGS))

@@ -55,7 +55,7 @@ def find_interactions(
         coefficients = interaction_contrasts(first, second, params)
         if len(coefficients):
             p_value, compared = wald_test(means, coefficients), contrasts(means, coefficients)
-            level = ERROR if look is None else level_of(look, means, compared, SINGLE_QUANTILE)
+            level = ERROR if look is None else level_of(look, means.total_degrees, compared, SINGLE_QUANTILE)
             found[first.name, second.name] = adjusted_p_value(p_value, level)
     if not found:
         return []
@@ -84,15 +84,18 @@ def interaction_contrasts(first: SearchedKey, second: SearchedKey, params: Seque
 
 
 def wald_test(means: ConfigurationMeans, coefficients: Floats) -> float:
-    """p-value of the hypothesis that all contrasts are 0: an F test with the residuals' degrees of freedom.
+    """p-value of the hypothesis that all contrasts are 0: how often their errors are drawn as far from 0.
 
     It is at least the p-value of a chi-square test with the variance over examples alone, as intervals have that floor.
     """
     estimates = means.estimate(coefficients)
     own = means.of_distinct(coefficients)
-    statistic, rank = wald_statistic(estimates, own @ (training_covariance(means) + means.examples) @ own.T)
+    covariance = own @ (training_covariance(means) + means.examples) @ own.T
+    statistic, rank = wald_statistic(estimates, covariance)
+    drawn = means.error_draws @ own.T
+    squares = ((drawn @ np.linalg.pinv(covariance)) * drawn).sum(axis=1)
     fixed, fixed_rank = wald_statistic(estimates, own @ means.fixed_examples @ own.T)
-    over_both = stats.f.sf(statistic / rank, rank, means.total_degrees) if rank else 1.0
+    over_both = (1 + np.count_nonzero(squares >= statistic)) / (1 + len(squares)) if rank else 1.0
     over_examples = stats.chi2.sf(fixed, fixed_rank) if fixed_rank else 0.0
     return float(max(over_both, over_examples))
 

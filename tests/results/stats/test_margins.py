@@ -160,10 +160,10 @@ def test_margins_do_not_depend_on_how_configurations_are_numbered() -> None:
         renumbered = configuration_means(model_scores(table[order], covariance[np.ix_(models, models)]))
         rows = to_first(means)
         widths = [margins_control(means, rows).widths, margins_control(renumbered, rows[:, order]).widths]
-        assert widths[1] == pytest.approx(widths[0], rel=1e-12)
+        assert widths[1] == pytest.approx(widths[0], rel=1e-7)
         found, again = best_set(means), best_set(renumbered)
         for before, after in ((found.margins, again.margins), (found.at_most_below, again.at_most_below)):
-            assert after == pytest.approx(before[order], rel=1e-12)
+            assert after == pytest.approx(before[order], rel=1e-7)
         assert again.is_left.tolist() == found.is_left[order].tolist()
 
 

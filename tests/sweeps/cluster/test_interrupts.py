@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,14 @@ import pytest
 
 from mtlib.runtime.program_names import PROJECT_FOLDER
 from sweeps.cluster.interrupts import SIGNALS, Interrupts
+
+
+@pytest.fixture(autouse=True)
+def default_hangup() -> Iterator[None]:
+    """Tests may run under nohup, where programs ignore that their terminal ends."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -41,8 +50,9 @@ def test_ignored_hangup_stays_ignored() -> None:
 
 def test_program_goes_on_without_its_terminal(tmp_path: Path) -> None:
     program = f"""
-import pathlib, time
+import pathlib, signal, time
 from sweeps.cluster.interrupts import Interrupts
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup
 with Interrupts() as interrupts:
     print("ready", flush=True)
     while not interrupts.count:
