@@ -18,7 +18,7 @@ def test_decisions_are_read_back() -> None:
 def test_configurations_leave_after_the_round_that_decided_on_them() -> None:
     race = RaceRecord(decisions=(SECOND, THIRD))
     assert race.left_at == {4: 2, 1: 3, 3: 3}
-    assert race.worse_at == {4: 2}
+    assert race.worse_at == {4: 2, 1: 3}
     assert (race.num_rounds, race.end) == (3, DECIDED)
     assert race.expected_at == {0: 3, 4: 2, 1: 3, 3: 3}
     assert RaceRecord(decisions=(SECOND,)).expected_at == {0: 5, 1: 3, 3: 5, 4: 2}
