@@ -3,10 +3,10 @@
 Errors of all means are drawn: training variances from what is known of them, given these the errors of training, and
 errors over examples. The draws show how large the largest of several differences becomes by chance. Each difference
 counts in units of its own distribution, so that one configuration that trains unstably widens the margins of its own
-comparisons and hardly those of the others (Beran 1988, "Balanced simultaneous confidence sets").
+comparisons, and those of the others less (Beran 1988, "Balanced simultaneous confidence sets").
 
 Two kinds of claims are made. An effect is a two-sided interval of a difference; all intervals that are shown together
-hold at once. Whether a configuration may be the best is one-sided: it is left out if it is significantly below some
+hold at once. Whether a configuration may be the best is one-sided: it is left out if it is shown to be below some
 other one, compared with all others at once. So the best one, whichever it is, is left out in 5 % of sweeps at most, and
 so are all of several equally good ones.
 
