@@ -339,7 +339,7 @@ def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], bas
     elif base.below_best is None:
         if base.was_dropped:
             yield f"{capitalized(found)} is not compared with {name}, which has fewer trainings."
-    elif base.margin is None:
+    elif base.margin is None and base.may_be_best:
         why = why_unknown(max(len(row.trials) for row in alike))
         yield (
             f"{capitalized(found)} is {base.below_best:+.3f} overall above {name}. Whether it is better is not known: "
@@ -347,5 +347,7 @@ def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], bas
         )
     else:
         undecided, shows = ("it is not decided whether ", "would show") if base.may_be_best else ("", "shows")
-        size = f"{base.below_best:+.3f} overall above it, and {base.margin:.3f} {shows} that"
+        size = f"{base.below_best:+.3f} overall above it"
+        if base.margin is not None and (base.below_best <= base.margin) == base.may_be_best:  # not of an earlier look
+            size += f", and {base.margin:.3f} {shows} that"
         yield f"{capitalized(undecided + 'the search')} found a better one than {name}: {found} is {size}."

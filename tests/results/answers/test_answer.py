@@ -184,6 +184,14 @@ BASE, OTHER = {"smart.weight": 0.0}, {"smart.weight": 0.45}
             [compared(3, 0.0, None, params=OTHER), compared(0, 0.004, None, params=BASE)],
             ["+0.004", "is not known", "--replicates 3 --replicate-best 8"],
         ),
+        (  # an eliminated base is not compared again, and one that was decided earlier has a wider margin now
+            [compared(3, 0.0, None, params=OTHER), replace(compared(0, 0.02, None, params=BASE), decided_at=2)],
+            ["found a better one", "is +0.020 overall above it."],
+        ),
+        (
+            [compared(3, 0.0, params=OTHER), replace(compared(0, 0.004, params=BASE), decided_at=2)],
+            ["found a better one", "is +0.004 overall above it."],
+        ),
         ([compared(3, 0.0, params=OTHER), row_of(0, params=BASE, was_dropped=True)], ["which has fewer trainings"]),
         ([compared(3, 0.0, params=OTHER), compared(4, 0.3, params=OTHER)], ["of which no trial has finished"]),
     ],
