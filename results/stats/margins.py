@@ -35,9 +35,9 @@ LEVEL_EDGES = 1 - np.concatenate([np.linspace(1, 0.1, 25), np.geomspace(0.1, 0.0
 """Between which shares of the draws, from the smallest on, one quantile stands for all. The few largest decide the
 tails: with 32 even steps margins of two configurations with 3 replicates are 4 % too narrow."""
 MOST_SCORES, FEWEST_DRAWS = 2**21, 1000
-"""Errors of pairs that are drawn to compare all with all, and how many of each pair at least."""
+"""Errors of contrasts that are drawn to compare many at once, and how many of each at least."""
 SCORES_AT_ONCE = 2**20
-"""Errors of pairs that are in memory at once."""
+"""Errors of contrasts that are in memory at once."""
 FITTED_TAILS = (0.2, 0.01)
 """Two-sided tail probabilities at which a t distribution is fitted to that of a difference."""
 
@@ -122,8 +122,17 @@ def largest_score(means: ConfigurationMeans, own: Floats, *, is_two_sided: bool)
     if len(differing) == 1:  # as the draws would say
         error = found.scales * stats.t.isf(ERROR / (2 if is_two_sided else 1), found.degrees)
         return float(found.normal_scores(error[None])[0, 0])
-    scores = found.normal_scores(means.error_draws @ differing.T)
-    return float(np.quantile((np.abs(scores) if is_two_sided else scores).max(axis=1), CONFIDENCE))
+    largest = []
+    for some in drawn_parts(means, len(differing)):
+        scores = found.normal_scores(some @ differing.T)
+        largest.append((np.abs(scores) if is_two_sided else scores).max(axis=1))
+    return float(np.quantile(np.concatenate(largest), CONFIDENCE))
+
+
+def drawn_parts(means: ConfigurationMeans, num_contrasts: int) -> list[Floats]:
+    """Returns draws of the errors of means, as many as there is time for, in parts for whose contrasts there is memory."""
+    draws = means.error_draws[: max(FEWEST_DRAWS, MOST_SCORES // num_contrasts)]
+    return np.array_split(draws, math.ceil(len(draws) * num_contrasts / SCORES_AT_ONCE))
 
 
 def distributions_of(means: ConfigurationMeans, own: Floats) -> Distributions:
@@ -294,9 +303,8 @@ def compare_pairs(means: ConfigurationMeans, places: Numbers) -> Pairs:
     if number == 2:
         quantiles[:] = largest_score(means, own, is_two_sided=False)
     elif own.any():  # not all trained the same
-        draws = means.error_draws[: max(FEWEST_DRAWS, MOST_SCORES // len(own))]
         largest = []
-        for some in np.array_split(draws, math.ceil(len(draws) * len(own) / SCORES_AT_ONCE)):
+        for some in drawn_parts(means, len(own)):
             scores, above = np.zeros((len(some), number, number)), found.normal_scores(some @ own.T)
             scores[:, first, second], scores[:, second, first] = above, -above
             largest.append(scores.max(axis=2))
