@@ -130,7 +130,7 @@ def largest_score(means: ConfigurationMeans, own: Floats, *, is_two_sided: bool)
 
 
 def drawn_parts(means: ConfigurationMeans, num_contrasts: int) -> list[Floats]:
-    """Returns draws of the errors of means, as many as there is time for, in parts for whose contrasts there is memory."""
+    """Returns as many draws of the errors of means as there is time for, in parts that fit in memory."""
     draws = means.error_draws[: max(FEWEST_DRAWS, MOST_SCORES // num_contrasts)]
     return np.array_split(draws, math.ceil(len(draws) * num_contrasts / SCORES_AT_ONCE))
 
