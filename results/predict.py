@@ -103,8 +103,8 @@ as in their tasks.toml
 
 input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, quoted or not as the task's
 own files, else as it shows), .jsonl (an object per line), .json, .txt (a text per line), .parquet or .xlsx; each may be
-compressed (.gz, .zst, .zip). It is read as it is predicted, so it may be larger than memory. A row with a blank text
-keeps its line, with an empty prediction.
+compressed (.gz, .zst, .zip). It is read as it is predicted, so it may be larger than memory, unless it is .json, .xlsx
+or .zst. A row with a blank text keeps its line, with an empty prediction.
 
 output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
 under another name until it is whole. What is there already is replaced with --overwrite only, an input never. With

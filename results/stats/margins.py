@@ -106,19 +106,20 @@ def margins_control(
         unknown = np.full(len(own), np.nan)
         return Margins(compared=compared, widths=unknown, degrees=0 * unknown, quantile=np.nan)
     found = distributions_of(means, own)
-    quantile = largest_score(means, every, is_two_sided=True)
+    of_all = found if together is None else distributions_of(means, every)
+    quantile = largest_score(means, every, of_all, is_two_sided=True)
     score = quantile if look is None else score_at(look, found, compared, quantile)
     widths = np.maximum(found.quantiles(score), score * compared.fixed_errors)
     return Margins(compared=compared, widths=widths, degrees=found.degrees, quantile=quantile)
 
 
-def largest_score(means: ConfigurationMeans, own: Floats, *, is_two_sided: bool) -> float:
-    """Returns the 95 % quantile of the largest of the errors of several contrasts, (contrasts, distinct), as a normal
-    score; of contrasts of those that trained the same it is 0."""
-    differing = own[own.any(axis=1)]
-    if not len(differing):
+def largest_score(means: ConfigurationMeans, own: Floats, of_own: Distributions, *, is_two_sided: bool) -> float:
+    """Returns the 95 % quantile of the largest of the errors of several contrasts, (contrasts, distinct), with these
+    distributions, as a normal score; of contrasts of those that trained the same it is 0."""
+    differs = own.any(axis=1)
+    if not differs.any():
         return 0.0
-    found = distributions_of(means, differing)
+    differing, found = own[differs], Distributions(scales=of_own.scales[differs], degrees=of_own.degrees[differs])
     if len(differing) == 1:  # as the draws would say
         error = found.scales * stats.t.isf(ERROR / (2 if is_two_sided else 1), found.degrees)
         return float(found.normal_scores(error[None])[0, 0])
@@ -161,7 +162,7 @@ def quantile_of_mixture(deviations: Floats, tail: float) -> Floats:
     """(contrasts,) absolute values that normal variables exceed with this probability, averaged over their standard
     deviations, (levels, contrasts), at `LEVEL_EDGES`."""
     low, high = 0 * deviations[-1], 10 * deviations[-1]
-    for _ in range(22):
+    for _ in range(22):  # halvings: to a millionth of the interval
         middle = (low + high) / 2
         exceeded = 2 * np.diff(LEVEL_EDGES) @ ndtr(-ratio(np.broadcast_to(middle, deviations.shape), deviations))
         low, high = np.where(exceeded > tail, middle, low), np.where(exceeded > tail, high, middle)
@@ -301,7 +302,7 @@ def compare_pairs(means: ConfigurationMeans, places: Numbers) -> Pairs:
     own = means.of_distinct(coefficients)
     found, quantiles = distributions_of(means, own), np.zeros(number)
     if number == 2:
-        quantiles[:] = largest_score(means, own, is_two_sided=False)
+        quantiles[:] = largest_score(means, own, found, is_two_sided=False)
     elif own.any():  # not all trained the same
         largest = []
         for some in drawn_parts(means, len(own)):

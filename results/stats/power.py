@@ -135,13 +135,17 @@ def precision_of(
     shared = np.einsum("ki,ij,kj->k", own, means.examples, own)  # averaged before it is cut at 0
     num_configurations = len(means.weights)
     num_replicates = len(means.scores.scores) / num_configurations
-    degrees = float(np.median(distributions_of(means, own[differs]).degrees))
-    quantile = largest_score(means, own if together is None else means.of_distinct(together), is_two_sided=True)
+    found = distributions_of(means, own)
+    every, of_all = own, found
+    if together is not None:
+        every = means.of_distinct(together)
+        of_all = distributions_of(means, every)
+    quantile = largest_score(means, every, of_all, is_two_sided=True)
     return Precision(
         training_error=float(np.sqrt((compared.training_errors[differs] ** 2).mean() * num_replicates)),
         example_error=float(np.sqrt(max(0.0, shared[differs].mean()))),
         num_replicates=num_replicates,
-        degrees_per_replicate=degrees / max(1.0, num_replicates - 1),
+        degrees_per_replicate=float(np.median(found.degrees[differs])) / max(1.0, num_replicates - 1),
         quantile_ratio=max(1.0, quantile / SINGLE_QUANTILE),
         margin=float(np.sqrt((margins[differs] ** 2).mean())),
         look=look,

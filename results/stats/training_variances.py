@@ -61,7 +61,7 @@ def draw_variances(squares: Floats, degrees: Floats) -> Floats:
     median = np.median(squares[known] / degrees[known])  # the mean may be that of one unstable configuration
     logs = -(degrees[:, None] * LOGS + squares[:, None] / median * np.exp(-LOGS)) / 2
     likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))  # (configurations, logs)
-    prior = prior_of_logs()  # (levels * spreads, logs)
+    prior = prior_of_logs()  # (shares * levels * spreads, logs)
     with np.errstate(divide="ignore"):  # of many residuals some levels are impossible
         spreads = np.log(np.tile(SPREAD_PROBS, len(prior) // len(SPREAD_PROBS)))
         posterior = np.log(prior @ likelihood.T).sum(axis=1) + spreads

@@ -52,7 +52,7 @@ def read_hub_data(path: str, split: str, wanted: Wanted) -> Iterator[Row]:
     (data, sources), name = load_split(path, split), f"{path} {split}"
     columns = present_columns(name, data.column_names, wanted)
     names = feature_names(data, columns[-1])
-    for source, carried in names_in_files(sources, columns[-1]).items():
+    for source, carried in names_in_files(sources, columns[-1]).items() if names else ():
         rule = f"{source}: column {columns[-1]} must have its classes in the order of the data set's first file"
         rule += f" ({', '.join(names)}), by which the library datasets names them all, or be read by its path"
         require(not carried or carried == tuple(names), rule, ", ".join(carried))
