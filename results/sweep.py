@@ -19,6 +19,7 @@ from mtlib.runtime.method_file import trusting_methods
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.answers.answer import SweepAnswer, answer_question
+from results.answers.answer_data import answer_data
 from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
 from results.records.driver_file import read_driver
@@ -259,6 +260,15 @@ class Sweep:
             question = (self.info.get("space") or {}).get("question")
             why = f"The question has no answer: {reason_of(error)}."
             return SweepAnswer(question=str(question or self.name), found=[why])
+
+    def answer_data(self) -> dict[str, Any]:
+        """Returns the answer as plain data, as `answer.json` in its folder has it (`docs/results.md`)."""
+        statuses = {name: count for name, count in status_counts(self.info, self.records).items() if count}
+        try:
+            effects, ranked = self.estimated_effects, self.ranked
+        except ValueError:  # the answer says why
+            return answer_data(self.find_answer(), statuses, None, [], self.tasks)
+        return answer_data(self.find_answer(), statuses, effects, ranked, self.tasks)
 
     def decide_race(self, waiting: Collection[str] = ()) -> RaceRecord:
         """Returns what its race decides after its complete rounds; raises as `ranking`, or if tasks differ.

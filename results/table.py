@@ -1,6 +1,7 @@
 """Reads a sweep into pandas, and prints its answer and ranking: `python results/table.py SWEEP`."""
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -92,11 +93,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)
     require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
+    is_alone = not (options.csv or options.effects or options.difference)
+    require(not options.json or is_alone, "--json must be given alone: it holds the effects too", "another flag")
     require(options.csv or not options.spreadsheet_safe, "--spreadsheet-safe must come with --csv", "none")
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
     sweep = load_sweep(options.sweep)
-    if options.csv:
+    if options.json:
+        write_data(json.dumps(sweep.answer_data(), indent=2, allow_nan=False) + "\n")
+    elif options.csv:
         try:
             frame = sweep.effects(bases) if options.effects else sweep.ranking()
         except UntrustedCodeError as error:
@@ -114,7 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Returns the parser."""
     table = typed_command("table")
     usage, description = (
-        "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv]",
+        "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv | --json]",
         "Prints the answer and ranking of a sweep, ended or running.",
     )
     examples = f"""\
@@ -147,6 +152,8 @@ in Python:
     difference_help = "state how many replicates would find a true difference of X"
     parser.add_argument("--difference", type=number, metavar="X", help=difference_help)
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
+    json_help = "print the answer as data, as answer.json in the sweep's folder has it (docs/results.md)"
+    parser.add_argument("--json", action="store_true", help=json_help)
     parser.add_argument("--spreadsheet-safe", action="store_true", help=f"with --csv: {SPREADSHEET_SAFE}")
     return parser
 

@@ -24,7 +24,14 @@ from results.selection.select_all import SelectionRequest, select_from
 from results.stats.texts import named
 from results.sweep import Sweep, load_sweep
 from search_spaces.space import SearchSpace
-from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED, tracker_names
+from sweeps.cli.arguments import (
+    CLAIM_EXCLUDED,
+    CLAIM_OPEN,
+    LIMIT_REACHED,
+    SOME_FAILED,
+    SWEEP_FAILED,
+    tracker_names,
+)
 from sweeps.cli.whole_sweep import run_or_resume
 from sweeps.options import SweepOptions
 from sweeps.plan.given_options import read_options
@@ -39,6 +46,8 @@ STATUS_OF_CODE: Mapping[int, SweepStatus] = {
     SOME_FAILED: "some_failed",
     LIMIT_REACHED: "limit_reached",
     INTERRUPTED: "interrupted",
+    CLAIM_EXCLUDED: "complete",
+    CLAIM_OPEN: "complete",
 }
 """How a sweep ended, by the exit code of the command."""
 

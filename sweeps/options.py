@@ -16,6 +16,7 @@ from mtlib.tasks import Task
 from results.records.expected_trials import expected_trials
 from results.records.race import RaceRecord
 from results.records.replicated_best import common_replicates
+from search_spaces.claim import Claim, read_claim
 from search_spaces.space import SearchSpace, grid_trials
 from search_spaces.space_json import SPACE_JSON
 from search_spaces.vary import VariedValues, is_range
@@ -57,6 +58,9 @@ class SweepOptions:
     """Dotted configuration keys and their values, in place of what the space searches."""
     smaller_grids: tuple[Mapping[str, VariedValues], ...] = ()
     """What `vary` was before --resume added values, the first one first."""
+    claim: str | None = None
+    """That some settings beat others, in place of what the space searches: a race of two configurations, until it is
+    shown or excluded (`search_spaces.claim.read_claim`)."""
     methods: tuple[str, ...] = field(default_factory=tuple)
     """Absolute paths of the user's files of methods that configurations may name besides the built-in ones."""
     data: Path | None = None
@@ -140,6 +144,14 @@ class SweepOptions:
         for flag in (*counts, "checkpoint-steps", "max-steps"):
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
+        if self.claimed is not None:  # else it cannot be read
+            require(
+                not self.vary, "--claim must be left out with --vary: it names the two that are compared", self.claim
+            )
+            require(self.search == "grid", "--search must be left out with --claim", self.search)
+            is_plain = self.until_decided == 0 and self.replicate_best is None and self.scheduler == "none"
+            rule = "--until-decided, --replicate-best and --scheduler must be left out with --claim"
+            require(is_plain, rule, self.claim)
         if self.until_decided is not None:
             rule = "--until-decided must be a difference in score, at least 0 and below 1, the whole range, e.g. 0.01"
             require(0 <= self.until_decided < 1, rule, self.until_decided)
@@ -166,6 +178,11 @@ class SweepOptions:
         ranges = [f"{key}={given}" for key, given in self.vary.items() if is_range(given)]
         require(self.search != "grid" or not ranges, rule, ", ".join(ranges))
         require(not self.name or SAFE_NAME.fullmatch(self.name) is not None, NAME_RULE, repr(self.name))
+
+    @property
+    def claimed(self) -> Claim | None:
+        """The claim that the sweep checks; None if it checks none."""
+        return None if self.claim is None else read_claim(self.claim)
 
     @property
     def is_demonstration(self) -> bool:

@@ -8,7 +8,8 @@ from functools import partial
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
 from results.answers.amount_words import amount_lines
-from results.answers.key_answer import MOST_WORTH, KeyAnswer, forecast, key_answer
+from results.answers.claim_words import claim_answer
+from results.answers.key_answer import MOST_WORTH, Forecast, KeyAnswer, forecast, key_answer
 from results.answers.key_words import forecast_words, p_text, range_words, replicates_text, value_words
 from results.answers.next_commands import resume_command
 from results.answers.race_words import race_answer
@@ -89,6 +90,10 @@ def answer_question(
 def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], difference: float | None) -> Iterator[str]:
     """Yields a paragraph for each key about the score that the search maximised, or why nothing is known."""
     (column,) = effects.compared
+    if effects.claim is not None:
+        cost = partial(more_replicates, effects, column, records)
+        yield claim_answer(effects.claim, effects.race, column.measure, cost)
+        return
     if not column.is_known:
         yield unknown(effects, column, records)
         return
@@ -157,12 +162,8 @@ def what_more_shows(
 ) -> str:
     """At most one sentence on what more replicates would show of a grid's keys: of the undecided difference, or of the
     given one, that takes the most replicates which are worth it."""
-    cost, found = partial(more_replicates, effects, column, records), []
-    for answer in answers:
-        precision = column.precisions.get(answer.key.name)
-        if precision is not None:
-            one = forecast(answer, precision, column.num_replicates[1], difference)
-            found += [] if one is None else [one]
+    cost = partial(more_replicates, effects, column, records)
+    found = [one for _, one in forecasts(column, answers, difference)]
     if found:
         most = MOST_WORTH if difference is None else MAX_REPLICATES
         worth = [one for one in found if one.needed is not None and one.needed <= most]
@@ -172,6 +173,18 @@ def what_more_shows(
         return ""
     few = f"With {replicates_text(column)} of {column.num_distinct} configurations the variance of training is hardly"
     return f"{few} known. For a firmer answer: {cost(MORE_REPLICATES * column.num_replicates[1])}"
+
+
+def forecasts(
+    column: ColumnEffects, answers: Sequence[KeyAnswer], difference: float | None = None
+) -> list[tuple[KeyAnswer, Forecast]]:
+    """Returns what more replicates would show of each key whose precision is known, and that has something to show."""
+    found = []
+    for answer in answers:
+        precision = column.precisions.get(answer.key.name)
+        if precision is not None:
+            found.append((answer, forecast(answer, precision, column.num_replicates[1], difference)))
+    return [(answer, one) for answer, one in found if one is not None]
 
 
 def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mtlib.runtime.command_line import counted
+from results.answers.claim_words import claim_decision_words, claim_ending
 from results.records.race import DECIDED, LAST_ROUND, RaceRecord, RoundDecision
 from results.records.trials import COMPLETED, TrialRecord
 from results.stats.texts import capitalized, named, searched_text
@@ -23,6 +24,8 @@ def decision_lines(race: RaceRecord, num_known: int) -> list[str]:
 
 def decision_line(decision: RoundDecision, *, is_repeated: bool) -> str:
     """E.g. `Round 3: 0004, 0005 are not the best; 5 go on`."""
+    if decision.claimed is not None:
+        return claim_decision_words(decision)
     whys = (
         (decision.worse, "not the best"),
         (decision.worse_than_base, "worse than the base"),
@@ -40,6 +43,8 @@ def ending_words(decision: RoundDecision, names: Mapping[int, str] | None = None
     left = named([(names or {}).get(number, f"{number:04d}") for number in decision.open])
     if not decision.end:
         return ""
+    if decision.claimed is not None:
+        return claim_ending(decision)
     if decision.end == DECIDED:
         return f"decided: {left} is left"
     if decision.end == LAST_ROUND:
@@ -52,6 +57,8 @@ def progress_words(race: RaceRecord) -> str:
     if not race.decisions:
         return ""
     num_open = len(race.decisions[-1].open)
+    if race.decisions[-1].claimed is not None:
+        return f"claim {race.verdict} after round {race.num_rounds}"
     return f"{len(race.left_at)} of {len(race.left_at) + num_open} decided after round {race.num_rounds}"
 
 
@@ -66,6 +73,6 @@ def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
     alike = len(raced) * race.num_rounds
     names = {own.number: f"{own.number:04d} ({searched_text(own.params)})" for own in records}
     state = ending_words(last, names) or progress_words(race)
-    spent = f"{counted(cost, 'training')} ({alike} with equal replicates)"
+    spent = f"{counted(cost, 'training')}{f' ({alike} with equal replicates)' if last.claimed is None else ''}"
     rounds = f"{counted(race.num_rounds, 'round')} of {counted(len(raced), 'configuration')}"
     return f"{capitalized(state)}: {rounds}, {spent}."

@@ -11,6 +11,22 @@ RACE_KEY = "race"
 
 DECIDED, UNDECIDABLE, LAST_ROUND = "decided", "undecidable", "last round"
 """Why a race ended: one configuration is left, or the rounds left are not likely to decide, or there are no more."""
+SHOWN, EXCLUDED, OPEN = "shown", "excluded", "open"
+"""What is known of a claim. A race about one ends with the first or second of these, or as any other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimEstimate:
+    """By how much one configuration is better than another, after a round."""
+
+    difference: float
+    """In score."""
+    margin: float
+    """The true difference is more than this above `difference` with 5 % probability at most, over all rounds, and as
+    much below it with 5 % at most."""
+    needed: int | None = None
+    """Replicates after which the claim is expected to be decided, if the difference stays as it is; None where it is
+    decided, or where no number of them decides it on this dev set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +47,8 @@ class RoundDecision:
     """For each that goes on, the rounds after which it is expected to be decided."""
     end: str = ""
     """Why the race ended after this round; empty if it goes on."""
+    claimed: "ClaimEstimate | None" = None
+    """What is known of the claim that the race is about, if it is about one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +90,16 @@ class RaceRecord:
     def end(self) -> str:
         """Why it ended; empty if it goes on."""
         return self.decisions[-1].end if self.decisions else ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it ended with a decision, which further rounds do not change."""
+        return self.end in (DECIDED, SHOWN, EXCLUDED)
+
+    @property
+    def verdict(self) -> str:
+        """What is known of the claim that it is about: `shown`, `excluded` or `open`."""
+        return self.end if self.end in (SHOWN, EXCLUDED) else OPEN
 
     @property
     def num_rounds(self) -> int:

@@ -3,7 +3,8 @@
 After each complete round a configuration leaves the race if it is shown not to be the best, as some other one is above
 it by more than their margin, if it is significantly worse than the base, or if it is shown to be at most a margin below
 the best. The race ends when one configuration is left, or when no number
-of rounds that it may still have is likely to distinguish any of the others from the best. Its claims hold at 95 % over
+of rounds that it may still have is likely to distinguish any of the others from the best. A race about a claim compares
+two configurations, and ends once the claim is shown or excluded. Its claims hold at 95 % over
 all rounds together, whenever it ends (`results.stats.error_spending`): ending early because nothing can be decided
 makes no claim.
 
@@ -12,21 +13,33 @@ else has been trained meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mtlib.runtime.errors import require
-from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of
+from results.records.race import (
+    DECIDED,
+    EXCLUDED,
+    LAST_ROUND,
+    SHOWN,
+    UNDECIDABLE,
+    ClaimEstimate,
+    RaceRecord,
+    RoundDecision,
+    race_of,
+)
 from results.records.replicated_best import further_replicated
 from results.records.trials import COMPLETED, TrialRecord
 from results.stats.configuration_means import ConfigurationMeans, ModelScores, configuration_means
-from results.stats.error_spending import Look
+from results.stats.error_spending import Look, rounds_looked_at
 from results.stats.looks import look_after, looks_at, round_to_decide
-from results.stats.margins import Mask, best_set, compare_pairs, margins_control
+from results.stats.margins import Mask, Pairs, best_set, compare_pairs, margins_control
+from results.stats.power import MAX_REPLICATES
 from results.stats.resampling import Floats, Numbers
 from results.stats.trial_scores import TrialScores, group_by_configuration
+from search_spaces.claim import BETTER, WORSE, read_claim
 
 HOPE = 1.0
 """Standard errors by which a difference may still move in the hoped direction before the race may end: the chance that
@@ -45,6 +58,8 @@ class RaceRules:
     """Rounds after which it ends at the latest."""
     base: int | None = None
     """Number of the configuration that others are compared with; None if there is none."""
+    claim: float | None = None
+    """By more than how much `BETTER` is claimed to score higher than `WORSE`; None of a race that is about no claim."""
 
 
 def decide_round(
@@ -59,6 +74,8 @@ def decide_round(
         look: with the number of rounds.
         rules: of the race.
     """
+    if rules.claim is not None:
+        return decide_claim(models, numbers, look, rules)
     means, numbered = configuration_means(models), np.asarray(numbers)
     among = ~np.isin(numbered, list(race.left_at))
     found = best_set(means, among, look=look)
@@ -93,6 +110,63 @@ def decide_round(
         expected_rounds=tuple(expected),
         end=end,
     )
+
+
+def decide_claim(models: ModelScores, numbers: Sequence[int], look: Look, rules: RaceRules) -> RoundDecision:
+    """Returns whether a claim is shown or excluded after a complete round.
+
+    At most one of these is false, so each may be with 5 % probability. Arguments as of `decide_round`.
+    """
+    assert rules.claim is not None
+    means, most = configuration_means(models), rules.most_rounds
+    is_last, own = look.num_rounds >= most, RoundDecision(num_rounds=look.num_rounds, open=tuple(sorted(numbers)))
+    if len(numbers) < 2:  # the other one has no training that ended well
+        return replace(own, end=UNDECIDABLE)
+    if not means.has_replicates:  # as some have failed
+        return replace(own, end=LAST_ROUND) if is_last else replace(own, expected_rounds=(most, most))
+    places = np.array([numbers.index(WORSE), numbers.index(BETTER)])
+    pairs, above = compare_pairs(means, places), float(means.means[places[1]] - means.means[places[0]])
+    margin, forecast = float(pairs.limits(look)[0, 1]), ClaimForecast()
+    if above - margin > rules.claim:
+        end = SHOWN
+    elif above + margin <= rules.claim:  # also where both trained the same
+        end = EXCLUDED
+    else:
+        forecast = rounds_to_decide(pairs, above - rules.claim, look)
+        may_go_on = look.num_rounds < FEWEST_ROUNDS or (forecast.possible or np.inf) <= most
+        end = LAST_ROUND if is_last else "" if may_go_on else UNDECIDABLE
+    rounds = () if end else (min(forecast.expected or most, most),) * len(places)
+    estimate = ClaimEstimate(difference=above, margin=margin, needed=forecast.expected)
+    return replace(own, end=end, expected_rounds=rounds, claimed=estimate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimForecast:
+    """Rounds after which a claim may be decided; None where no number up to `MAX_REPLICATES` is enough."""
+
+    expected: int | None = None
+    """If the difference stays as it is."""
+    possible: int | None = None
+    """If it moves by `HOPE` standard errors."""
+
+
+def rounds_to_decide(pairs: Pairs, beyond: float, look: Look) -> ClaimForecast:
+    """Returns how many rounds may decide a claim.
+
+    Args:
+        pairs: the comparison of two configurations.
+        beyond: by how much the difference is above what is claimed; below it where it is negative.
+        look: at the last complete round.
+    """
+    possible, (error,) = None, pairs.compared.training_errors
+    for number in (own for own in rounds_looked_at(MAX_REPLICATES, None) if own > look.num_rounds):
+        limit = pairs.limits(look.at(number), number / look.num_rounds)[0, 1]
+        move = HOPE * np.sqrt(1 - look.num_rounds / number) * error
+        if possible is None and abs(beyond) + move > limit:
+            possible = number
+        if abs(beyond) > limit:
+            return ClaimForecast(expected=number, possible=possible)
+    return ClaimForecast(expected=None, possible=possible)
 
 
 def below_base(means: ConfigurationMeans, base: Numbers, look: Look | None = None) -> Mask:
@@ -177,7 +251,9 @@ def decide_complete_rounds(
         ValueError: the configurations have different tasks, so that their scores cannot be compared.
     """
     race, options = race_of(info) or RaceRecord(), info["options"]
-    rules = RaceRules(margin=options["until_decided"], most_rounds=options["replicates"], base=base)
+    text = options.get("claim")
+    claim = None if text is None else read_claim(text).margin
+    rules = RaceRules(margin=options["until_decided"], most_rounds=options["replicates"], base=base, claim=claim)
     metric = info["space"]["metric"]
     finished = [record for record in records if record.status in COMPLETED and record.trial_id in scores.epochs]
     while (num_rounds := round_to_decide(info, records, race)) is not None:

@@ -16,7 +16,7 @@ from sweeps.tracking.tracker import TRACKERS
 
 EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 
-SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4
+SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED, CLAIM_EXCLUDED, CLAIM_OPEN = 1, 3, 4, 5, 6
 """Exit codes of this command alone."""
 
 
@@ -66,6 +66,8 @@ examples:
     {run} --resume NAME --replicates 3
   each configuration once, then the 8 best twice more
     {run} --space joint --search tpe --trials 60 --replicates 3 --replicate-best 8
+  whether a claim holds, with the fewest trainings: exit code 0 if it is shown
+    {run} --claim "smart.weight=1 beats smart.weight=0 by 0.005" --data DIR
   on a Ray cluster: from a machine of it, or from outside
     {run} --space smart_lambda --address auto
     ray job submit --address http://HEAD:8265 --working-dir . -- python sweeps/run.py --space smart_lambda
@@ -75,7 +77,8 @@ files: {DEFAULT_STORAGE}/NAME holds the sweep; print its ranking again with
 
 exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {WRONG_USE} wrong use, \
 {SOME_FAILED} some trials failed,
-  {LIMIT_REACHED} a limit was reached, {INTERRUPTED} interrupted (Ctrl-C, SIGTERM, SIGHUP)
+  {LIMIT_REACHED} a limit was reached, {INTERRUPTED} interrupted (Ctrl-C, SIGTERM, SIGHUP); of --claim also
+  {SUCCESS} shown, {CLAIM_EXCLUDED} excluded, {CLAIM_OPEN} open
 """
     parser = new_parser(run, usage, description, examples, runs_methods=True)
     add_question(parser.add_argument_group("question").add_argument)
@@ -102,6 +105,12 @@ def add_question(add: AddArgument) -> None:
         "a general base configuration; may be repeated; with --resume: the values of its grid and further ones"
     )
     add("--vary", metavar="KEY=VALUES", action="extend", nargs="+", default=[], help=words)
+    words = (
+        "train two configurations until it is shown or excluded that the first one scores higher, and by more than "
+        "X: 'KEY=VALUE ... beats KEY=VALUE ... [by X] [in TASK]', or base in place of settings; in place of what "
+        f"--space searches; --replicates is the most (default: {MOST_RACED})"
+    )
+    add("--claim", metavar="CLAIM", help=words)
     words = (
         "Python files with losses, heads, penalties, batch orders, gradient methods, metrics or selection methods of "
         "your own, for --set, --vary and the space to name (docs/extending.md); their text is kept with the sweep"

@@ -9,7 +9,9 @@ from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, discard_output
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line, typed_line
 from mtlib.runtime.storage import is_away, is_file, open_folder
+from results.answers.answer_data import ANSWER_FILE, write_answer
 from results.answers.next_commands import report_command, resume_command, selector_command, table_command
+from results.records.race import EXCLUDED, OPEN
 from results.records.selection import write_selection
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED, TrialRecord
@@ -17,7 +19,7 @@ from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
 from results.sweep import load_sweep
 from results.table import print_ranking
-from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
+from sweeps.cli.arguments import CLAIM_EXCLUDED, CLAIM_OPEN, LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 
@@ -60,21 +62,24 @@ def show_answer(folder: str) -> bool:
 def finish_sweep(
     options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True, is_verbose: bool = True
 ) -> Ending:
-    """Returns how a sweep ended; prints it below the ranking if `is_verbose`.
+    """Returns how a sweep ended, and leaves its answer as data in its folder; prints the end below the ranking if
+    `is_verbose`.
 
     Each part is printed even if others fail. After an interruption or an error no ensembles are chosen, which may take
     long; the command for it is printed instead. Nothing is read of a sweep that is lost.
     """
-    code = exit_code(outcome) if is_ranked or outcome.is_interrupted else SWEEP_FAILED
     cannot_read = is_away(options.folder)
+    nothing_is_read = outcome.is_lost or (cannot_read and bool(outcome.error or outcome.closing_errors))
+    no_answer = [] if nothing_is_read else list(lines_or_failure(ANSWER_FILE, lambda: leave_answer(options.folder)))
+    is_well = is_ranked and not no_answer
+    code = exit_code(outcome) if is_well or outcome.is_interrupted else SWEEP_FAILED
     error_says_it = cannot_read and outcome.error is not None  # a bucket fails for one reason at a time
     closing_errors = () if error_says_it else outcome.closing_errors
-    messages = (*closing_errors, *describe_outcome(outcome, options))
+    messages = (*no_answer, *closing_errors, *describe_outcome(outcome, options))
     ending = Ending(folder=options.folder, outcome=outcome, exit_code=code, messages=messages)
     if not is_verbose:
         return ending
     is_short = outcome.is_interrupted or outcome.error is not None
-    nothing_is_read = outcome.is_lost or (cannot_read and bool(outcome.error or outcome.closing_errors))
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
         ("Choosing ensembles", lambda: () if is_short else chain(choose_ensembles(options.folder), [""])),
         ("The page", lambda: () if is_short else write_report(options.folder)),
@@ -122,6 +127,12 @@ def choose_ensembles(folder: str) -> Iterator[str]:
         yield f"The selection could not be written: {first_line(error)}."
 
 
+def leave_answer(folder: str) -> list[str]:
+    """Writes the answer as data; no lines."""
+    write_answer(folder, load_sweep(folder).answer_data())
+    return []
+
+
 def write_report(folder: str) -> Iterator[str]:
     """Writes the sweep's page; where it is, in a line."""
     from results.page.write import write_sweep_page  # here: the verdict is printed before it is loaded
@@ -137,7 +148,9 @@ def exit_code(outcome: SweepOutcome) -> int:
         return INTERRUPTED
     if outcome.limit is not None:
         return LIMIT_REACHED
-    return SOME_FAILED if outcome.failures else SUCCESS
+    if outcome.failures:
+        return SOME_FAILED
+    return {EXCLUDED: CLAIM_EXCLUDED, OPEN: CLAIM_OPEN}.get(outcome.verdict, SUCCESS)
 
 
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:

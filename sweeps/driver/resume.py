@@ -10,7 +10,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import open_folder
 from results.answers.race_words import decision_lines
 from results.records.expected_trials import expected_trials
-from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
+from results.records.race import RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import (
     FIRST_LOOK,
@@ -85,7 +85,7 @@ def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord
     race = race_of(info) or RaceRecord()
     has_other_margin = race.end == UNDECIDABLE and info["options"].get("until_decided") != options.until_decided
     may_go_on = options.replicates > info["replicates"] or has_other_margin
-    if race.end in ("", DECIDED) or not may_go_on:
+    if not race.end or race.is_final or not may_go_on:
         return race
     last = race.decisions[-1]
     going = replace(last, end="", expected_rounds=(options.replicates,) * len(last.open))

@@ -19,6 +19,7 @@ from mtlib.runtime.storage import local_path, open_folder
 from mtlib.tasks import in_order
 from results.answers.next_commands import resume_command
 from results.records.driver_file import Ownership
+from results.records.race import RaceRecord
 from results.records.tables import write_caches
 from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start
 from results.records.trials import STOPPED_BY, TrialRecord, read_sweep, write_sweep
@@ -90,6 +91,8 @@ class SweepOutcome:
     """Why the sweep itself failed."""
     is_lost: bool = False
     """Whether it is not this driver's any more, or its folder is gone, as `error` says."""
+    verdict: str = ""
+    """Whether the claim that the sweep checks is `shown`, `excluded` or `open`; empty if it checks none."""
     closing_errors: tuple[str, ...] = ()
     """Steps of closing the records that failed; the records can be read without them."""
 
@@ -261,7 +264,8 @@ def close_table(table: TrialTable) -> None:
 def outcome_of(table: TrialTable, closing_errors: Sequence[str]) -> SweepOutcome:
     """Returns the outcome of a sweep that has run to its end, by its records."""
     failures = {name: record.error or "" for name, record in table.records.items() if record.status == "failed"}
-    return SweepOutcome(counts=table.counts, failures=failures, closing_errors=tuple(closing_errors))
+    verdict = "" if table.plan.options.claim is None else (table.race or RaceRecord()).verdict
+    return SweepOutcome(counts=table.counts, failures=failures, verdict=verdict, closing_errors=tuple(closing_errors))
 
 
 def run_on_ray(run: SweepRun) -> str | None:

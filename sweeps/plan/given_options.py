@@ -23,6 +23,7 @@ from mtlib.runtime.storage import (
     split_location,
 )
 from results.records.trials import read_sweep
+from search_spaces.claim import Claim, read_claim
 from search_spaces.space import SearchSpace, space_names
 from search_spaces.space_file import resolve_name
 from search_spaces.space_json import as_tuples
@@ -83,7 +84,7 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
 
     # What is searched, and how.
     varied = dict(given.get("vary", {}))
-    if not (given.get("space") or varied):
+    if not (given.get("space") or varied or given.get("claim")):
         known = ", ".join(space_names())
         raise ValueError(
             f"--space must name a search space, got none; known: {known}; or name a key and values by --vary"
@@ -110,9 +111,27 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
         "finds_gpus": gpus is None,
         "packs_gpus": gpus == AUTO,
     }
-    if "until_decided" in given:
+    if "claim" in given:
+        check_value(str, given["claim"], "--claim")
+        require(
+            "until_decided" not in given, "--until-decided must be left out with --claim", given.get("until_decided")
+        )
+        made |= {"claim": with_read_encoders(read_claim(given["claim"])).text, "until_decided": 0.0}
+    if "until_decided" in made:
         made |= race_defaults(given, made["search"])
     return SweepOptions(**made)
+
+
+def with_read_encoders(claim: Claim) -> Claim:
+    """Returns a claim whose encoders are hub names or absolute paths: workers, and later commands, run elsewhere."""
+
+    def read(side: Mapping[str, str]) -> dict[str, str]:
+        return {
+            key: read_encoder_name(value, f"--claim {key}") if key == ENCODER_KEY else value
+            for key, value in side.items()
+        }
+
+    return replace(claim, better=read(claim.better), worse=read(claim.worse))
 
 
 def read_places(given: GivenOptions) -> dict[str, Any]:

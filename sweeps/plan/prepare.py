@@ -14,6 +14,8 @@ from mtlib.runtime.console import ShowLines
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import check_answer, exists, is_file, local_path, open_folder
 from results.records.trials import SWEEP_FILE, read_sweep, sweep_tasks
+from search_spaces.claim import NAME as CLAIM_NAME
+from search_spaces.claim import claim_space
 from search_spaces.presets import general
 from search_spaces.set_values import set_stages
 from search_spaces.space import SearchSpace, encoder_names, grid_trials
@@ -100,8 +102,11 @@ def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack) -> Prepa
     options = with_searched_encoder(options, base, asked)
     data_folder, encoder, notes = find_sources(options, base, asked)
     base = change_base(base, encoder, options)
-    if asked is None or options.vary:
-        space = vary(base, "overall" if asked is None else asked.metric, options.vary, options.smaller_grids)
+    metric = "overall" if asked is None else asked.metric
+    if options.claimed is not None:
+        space = claim_space(base, metric, options.claimed)
+    elif asked is None or options.vary:
+        space = vary(base, metric, options.vary, options.smaller_grids)
     else:
         space = set_stages(short_grid(asked, base, options), options.set)
     if begun is not None:
@@ -134,7 +139,8 @@ def with_name(options: SweepOptions, asked: SearchSpace | None) -> SweepOptions:
     """Returns the options with a name for the sweep, where none is given: the space, the date and the time."""
     if options.name:
         return options
-    space = NAME if options.vary or asked is None else asked.name
+    of_claim = options.claim is not None
+    space = CLAIM_NAME if of_claim else NAME if options.vary or asked is None else asked.name
     return dataclasses.replace(options, name=f"{space}-{datetime.now():%Y%m%d-%H%M%S}")
 
 

@@ -76,7 +76,9 @@ def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: Searc
 
     `asked` is the space of --space.
     """
-    if options.vary or asked is None:
+    if options.claimed is not None:
+        names = tuple(options.claimed.values_of(ENCODER_KEY))
+    elif options.vary or asked is None:
         names = varied_values(options.vary.get(ENCODER_KEY, ()))
     else:
         names = choice_values(asked, ENCODER_KEY)

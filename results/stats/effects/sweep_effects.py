@@ -30,6 +30,7 @@ from results.stats.looks import Looks, looks_at
 from results.stats.power import Precision, precision_of
 from results.stats.texts import value_text
 from results.stats.trial_scores import TOKEN_COUNT, TOTAL, Amounts, TrialScores, group_by_configuration
+from search_spaces.claim import Claim, read_claim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +133,8 @@ class SweepEffects:
     """What was decided after rounds of replicates; nothing of a sweep that is no race."""
     num_dropped: int = 0
     """Finished configurations that were not among the best, which alone were trained again."""
+    claim: Claim | None = None
+    """What the sweep checks, where it checks a claim."""
     has_different_tasks: bool = False
     """Whether finished configurations were trained on different tasks, so that overall scores are not compared."""
     counted: frozenset[str] = frozenset()
@@ -216,11 +219,18 @@ def sweep_effects(
         left_out={name: count for name, count in status_counts(info, records).items() if name not in COMPLETED},
         num_early=len(ended) - len(finished),
         race=looks.race,
+        claim=claim_of(info),
         num_dropped=0 if best is None else len({record.number for record in finished} - best),
         has_different_tasks=has_different_tasks,
         counted=frozenset(record.trial_id for record in counted),
         amounts=amounts_by_tasks(counted, scores),
     )
+
+
+def claim_of(info: Mapping[str, Any]) -> Claim | None:
+    """Returns the claim that a sweep checks, by the content of its `sweep.json`; None if it checks none."""
+    text = (info.get("options") or {}).get("claim")
+    return None if text is None else read_claim(text)
 
 
 def amounts_by_tasks(records: Sequence[TrialRecord], scores: TrialScores) -> dict[tuple[str, ...], Amounts]:

@@ -80,9 +80,14 @@ def left_to_run(
 
 
 def most_replicates(options: SweepOptions, race: RaceRecord | None, number: int) -> int:
-    """Returns the replicates that a configuration gets at most."""
+    """Returns the replicates that a configuration gets at most, as far as a race has decided.
+
+    A race about a claim trains one round at a time: of two configurations a round that begins early is often in vain.
+    """
     if race is None:
         return options.replicates
+    if options.claim is not None and not race.end:
+        return min(options.replicates, max(2, race.num_rounds + 1))
     return race.left_at.get(number, race.num_rounds if race.end else options.replicates)
 
 

@@ -25,18 +25,23 @@ FLAG_OF_KEY = {
 
 
 def check_changes(options: SweepOptions, base: TrialConfig, asked: SearchSpace | None) -> None:
-    """Raises ValueError if --set names a key that is searched, or --set or --vary one that has a flag of its own.
+    """Raises ValueError if --set names a key that is searched, or --set, --vary or --claim one that has a flag of its
+    own.
 
-    `asked` is the space of --space; its keys are not searched where --vary names others.
+    `asked` is the space of --space; its keys are not searched where --vary or --claim names others.
     """
-    for flag, changes in (("--set", options.set), ("--vary", options.vary)):
+    claim = options.claimed
+    sides = [] if claim is None else [("--claim", claim.better), ("--claim", claim.worse)]
+    for flag, changes in (("--set", options.set), ("--vary", options.vary), *sides):
         for key, value in changes.items():
             rule = f"{key} must be given by {FLAG_OF_KEY.get(key)}, not by {flag}"
-            is_list = (flag, key) == ("--vary", ENCODER_KEY)
-            require(key not in FLAG_OF_KEY or is_list, rule, f"{key}={value}")
+            is_compared = flag != "--set" and key == ENCODER_KEY
+            require(key not in FLAG_OF_KEY or is_compared, rule, f"{key}={value}")
             rule = f"{flag} must leave the definitions of tasks to {TASK_FILE} in the data folder"
             require(not f"{key}.".startswith("data.tasks."), rule, f"{key}={value}")
-    if options.vary or asked is None:
+    if claim is not None:
+        place, searched = "--claim", list(expand_tasks(dict.fromkeys(claim.keys), base.active_tasks))
+    elif options.vary or asked is None:
         place, searched = "--vary", list(expand_tasks(options.vary, base.active_tasks))
     else:
         keys = asked.grid if options.search == "grid" else search_domain(asked)

@@ -1,0 +1,127 @@
+"""The answer to a sweep's question as data, in `answer.json`; `docs/results.md` describes its entries."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from mtlib.runtime.storage import Location, open_folder
+from mtlib.tasks import Task
+from results.answers.answer import SweepAnswer, answer_of, forecasts
+from results.answers.effects_table import effects_frame
+from results.records.files import write_json
+from results.stats.effects.sweep_effects import SweepEffects
+from results.stats.ranking import RankedConfiguration, to_frame
+from results.stats.texts import frame_value
+
+ANSWER_FILE = "answer.json"
+"""In a sweep's folder; its records do not depend on it."""
+VERSION = 1
+"""Of the entries of the file."""
+
+
+def write_answer(folder: Location, data: Mapping[str, Any]) -> None:
+    """Writes the answer into a sweep's folder; OSError if it cannot be written."""
+    write_json(open_folder(folder), ANSWER_FILE, data)
+
+
+def answer_data(
+    answer: SweepAnswer,
+    statuses: Mapping[str, int],
+    effects: SweepEffects | None,
+    ranked: Sequence[RankedConfiguration],
+    tasks: Mapping[str, Task],
+) -> dict[str, Any]:
+    """Returns the answer as plain data, for JSON.
+
+    Args:
+        answer: in words.
+        statuses: number of trials by status.
+        effects: of the sweep; None where they could not be estimated, as `answer` says.
+        ranked: its configurations, best first.
+        tasks: the definitions of its tasks.
+    """
+    in_words = {
+        "version": VERSION,
+        "question": answer.question,
+        "found": list(answer.found),
+        "conditions": list(answer.conditions),
+        "trials": dict(statuses),
+    }
+    if effects is None:
+        nothing = dict.fromkeys(("metric", "replicates", "claim", "race"))
+        return {**in_words, **nothing, "effects": [], "may_be_best": [], "would_decide": []}
+    column = effects.columns.get(effects.metric)
+    return {
+        **in_words,
+        "metric": effects.metric,
+        "replicates": None if column is None else list(column.num_replicates),
+        "claim": claim_data(effects),
+        "race": race_data(effects),
+        "effects": plain_rows(effects_frame(effects)),
+        "may_be_best": plain_rows(to_frame([row for row in ranked if row.may_be_best], tasks)),
+        "would_decide": forecast_data(effects),
+    }
+
+
+def claim_data(effects: SweepEffects) -> dict[str, Any] | None:
+    """Returns what is known of the claim that a sweep checks; None if it checks none."""
+    if effects.claim is None:
+        return None
+    estimates = [own.claimed for own in effects.race.decisions if own.claimed is not None]
+    found = estimates[-1] if estimates else None
+    return {
+        "text": effects.claim.text,
+        "margin": effects.claim.margin,
+        "verdict": effects.race.verdict,
+        "rounds": effects.race.num_rounds,
+        "difference": None if found is None else found.difference,
+        "at_least": None if found is None else found.difference - found.margin,
+        "at_most": None if found is None else found.difference + found.margin,
+        "replicates_needed": None if found is None else found.needed,
+    }
+
+
+def race_data(effects: SweepEffects) -> dict[str, Any] | None:
+    """Returns the last decision of a race, and when configurations left it; None before any decision."""
+    if not effects.race.decisions:
+        return None
+    last = asdict(effects.race.decisions[-1])
+    left = {f"{number:04d}": rounds for number, rounds in effects.race.left_at.items()}
+    shown = {name: last[name] for name in ("open", "expected_rounds", "end")}
+    return {"rounds": effects.race.num_rounds, **shown, "left_after": left}
+
+
+def forecast_data(effects: SweepEffects) -> list[dict[str, Any]]:
+    """Returns, for each key of a grid with an undecided difference, how many replicates would decide the largest."""
+    column = effects.columns.get(effects.metric)
+    if column is None or effects.claim is not None:
+        return []
+    answers = [answer_of(key, column) for key in effects.keys if key.name in column.values]
+    return [
+        {
+            "key": answer.key.name,
+            "value": plain(frame_value(found.of.value)),
+            "base": plain(frame_value(found.base)),
+            "difference": column.value_of(found.of.difference or 0.0),
+            "replicates_needed": found.needed,
+            "times_rows_needed": found.times_rows if found.times_rows > 1 else None,
+        }
+        for answer, found in forecasts(column, answers)
+        if found.of is not None
+    ]
+
+
+def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Returns the rows of a data frame as JSON has them, with None for what is missing."""
+    return [{str(name): plain(value) for name, value in row.items()} for row in frame.astype(object).to_dict("records")]
+
+
+def plain(value: Any) -> Any:
+    """Returns a cell as JSON has it."""
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    is_missing = pd.isna(value) or (isinstance(value, float) and not math.isfinite(value))
+    return None if is_missing else value

@@ -1,0 +1,137 @@
+"""A claim that some settings beat others, as typed after `--claim`, and the search space that checks it."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mtlib.config.trial import TrialConfig
+from mtlib.runtime.command_line import key_and_value
+from mtlib.runtime.errors import require
+from search_spaces.domain import SearchKey, expand_tasks
+from search_spaces.space import SearchSpace
+from search_spaces.vary import value_in_base
+
+NAME = "claim"
+"""Name of such a space, with which the name of its sweep begins."""
+BEATS, BY, IN = "beats", "by", "in"
+"""The words between the parts of a claim."""
+BASE = "base"
+"""Stands for the base configuration, in place of settings."""
+EXAMPLE = "smart.weight=1 beats smart.weight=0 by 0.005"
+WORSE, BETTER = 0, 1
+"""Numbers of the configuration that is claimed to be beaten, and of the one that is claimed to beat it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """That a configuration with some settings scores higher than one with others, by more than a margin."""
+
+    better: Mapping[str, str]
+    """Values as typed, by dotted key; empty for the base configuration, which has what is not named."""
+    worse: Mapping[str, str]
+    margin: float = 0.0
+    """In score, at least 0 and below 1."""
+    task: str | None = None
+    """Whose score it is; None for the score that the search space maximises."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that either side names."""
+        return list({**self.worse, **self.better})
+
+    @property
+    def text(self) -> str:
+        """The claim as it is typed."""
+        margin, task = f" {BY} {self.margin:g}" * (self.margin > 0), "" if self.task is None else f" {IN} {self.task}"
+        return f"{side_text(self.better)} {BEATS} {side_text(self.worse)}{margin}{task}"
+
+    @property
+    def question(self) -> str:
+        """The claim as a question."""
+        return f"Is it true that {self.text}?"
+
+    def values_of(self, key: str) -> list[str]:
+        """The values that either side names of a key."""
+        return [side[key] for side in (self.worse, self.better) if key in side]
+
+
+def side_text(settings: Mapping[str, str]) -> str:
+    """Returns the settings of one side as they are typed."""
+    return " ".join(shlex.quote(f"{key}={value}") for key, value in settings.items()) or BASE
+
+
+def read_claim(text: str) -> Claim:
+    """Reads a claim: `KEY=VALUE ... beats KEY=VALUE ... [by MARGIN] [in TASK]`, or `base` in place of settings.
+
+    Raises:
+        ValueError: it has another form, both sides are the same, or the margin is no number from 0 to 1.
+    """
+    rule = f"--claim must be e.g. '{EXAMPLE}', with 'in TASK' at its end for the score of one task"
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{rule}; {error}, got {text!r}") from None
+    require(words.count(BEATS) == 1, rule, repr(text))
+    at = words.index(BEATS)
+    first, rest = words[:at], words[at + 1 :]
+    task, margin = None, 0.0
+    if len(rest) > 2 and rest[-2] == IN:
+        *rest, _, task = rest
+    if len(rest) > 2 and rest[-2] == BY:
+        *rest, _, size = rest
+        margin = read_margin(size)
+    require(bool(first and rest), rule, repr(text))
+    claim = Claim(better=read_side(first), worse=read_side(rest), margin=margin, task=task)
+    require(claim.better != claim.worse, "--claim must name two configurations that differ", repr(text))
+    return claim
+
+
+def read_margin(text: str) -> float:
+    """Reads a difference in score; ValueError for any other text."""
+    try:
+        margin = float(text)
+    except ValueError:
+        margin = math.nan
+    require(
+        0 <= margin < 1, "--claim must beat by a difference in score, at least 0 and below 1, the whole range", text
+    )
+    return margin
+
+
+def read_side(words: Sequence[str]) -> dict[str, str]:
+    """Reads the settings of one side; ValueError if one is no key and value, or a key is there twice."""
+    if list(words) == [BASE]:
+        return {}
+    found = dict(key_and_value("--claim", word, "smart.weight=1") for word in words)
+    require(len(found) == len(words), "--claim must name each key once on a side", " ".join(words))
+    return found
+
+
+def claim_space(base: TrialConfig, metric: str, claim: Claim) -> SearchSpace:
+    """Returns the space of the two configurations of a claim, whose base is the one that is claimed to be beaten.
+
+    Args:
+        base: what either side does not name.
+        metric: the score that decides, unless the claim names a task.
+        claim: about keys of the base.
+
+    Raises:
+        ValueError: one line: an unknown key or task, a value that does not fit, or two equal configurations.
+    """
+    try:
+        worse, better = (base.override(expand_tasks(side, base.active_tasks)) for side in (claim.worse, claim.better))
+        sides = [tuple(value_in_base(side, key, {}) for key in claim.keys) for side in (worse, better)]
+        joined = len(claim.keys) > 1
+        key: SearchKey = tuple(claim.keys) if joined else claim.keys[0]
+        values: tuple[Any, ...] = tuple(sides) if joined else tuple(value for (value,) in sides)
+        return SearchSpace(
+            name=NAME,
+            question=claim.question,
+            base=worse,
+            metric=metric if claim.task is None else claim.task,
+            grid={key: values},
+        )
+    except ValueError as error:
+        raise ValueError(f"--claim: {error}") from error
