@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from results.stats.resampling import Floats, Numbers
-from results.stats.training_variances import FEWEST_VARIANCES, draw_variances
+from results.stats.training_variances import FEWEST_VARIANCES, FittedScores, draw_variances
 
 NO_COEFFICIENT = 1e-12
 """Coefficients that cancel but for this are 0."""
@@ -201,12 +201,17 @@ def distinct_means(scores: ModelScores) -> ConfigurationMeans:
     inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
     weights = inverse[:num_configurations]
     own_degrees = residual_degrees(scores)
-    residuals = scores.scores - design @ (inverse @ scores.scores)
-    squares = np.asarray(np.bincount(scores.configurations, residuals**2), dtype=np.float64)
     examples = shared_covariance(scores, num_configurations)
     variances, order = np.zeros((0, num_configurations)), canonical_order(scores)
     if own_degrees.any():
-        variances = draw_variances(squares[order], own_degrees[order])[:, np.argsort(order)]
+        ranks = np.argsort(order)
+        models = np.lexsort((scores.replicates, ranks[scores.configurations]))
+        fitted = FittedScores(
+            scores=scores.scores[models],
+            configurations=ranks[scores.configurations[models]],
+            replicates=design[models, num_configurations:],
+        )
+        variances = draw_variances(fitted)[:, ranks]
     return ConfigurationMeans(
         means=weights @ scores.scores,
         num_models=np.bincount(scores.configurations),

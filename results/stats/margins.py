@@ -210,6 +210,8 @@ class BestSet:
     """(configurations,) by how much the true mean of each is below the best one's at most; nan as `margins`."""
     is_left: Mask
     """(configurations,) which may be the best; all where training was not repeated."""
+    pairs: "Pairs | None" = None
+    """The comparisons that were made; None where training was not repeated, or there is one configuration."""
 
 
 def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look | None = None) -> BestSet:
@@ -234,8 +236,9 @@ def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look
     places = np.flatnonzero(left)
     best = means.means[places].max()
     limits = np.full((len(left), len(left)), np.nan)  # by which the second may be above the first by chance
-    if len(places) > 1 and means.has_replicates:
-        limits[np.ix_(places, places)] = compare_pairs(means, places).limits(look)
+    pairs = compare_pairs(means, places) if len(places) > 1 and means.has_replicates else None
+    if pairs is not None:
+        limits[np.ix_(places, places)] = pairs.limits(look)
     above = means.means - means.means[:, None]  # (first, second): by which the second is above
     with np.errstate(invalid="ignore"):
         is_below = (above > limits).any(axis=1)
@@ -248,7 +251,7 @@ def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look
         margins[place] = np.min(limits[place, compared] + best - means.means[compared])
         rivals = others[is_left[others]]
         at_most[place] = np.max([0.0, *(above[place, rivals] + limits[rivals, place])])
-    return BestSet(below_best=best - means.means, margins=margins, at_most_below=at_most, is_left=is_left)
+    return BestSet(below_best=best - means.means, margins=margins, at_most_below=at_most, is_left=is_left, pairs=pairs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,7 +87,8 @@ def decide_round(
     left = may_be_best & ~is_equal
     is_early = look.num_rounds < min(FEWEST_ROUNDS, rules.most_rounds)
     at_most = dict.fromkeys(np.flatnonzero(left).tolist(), rules.most_rounds) if is_early else {}
-    needed = rounds_needed(means, left, look, rules) or at_most
+    pairs = found.pairs if (left == among).all() else None  # those of fewer are compared anew
+    needed = rounds_needed(means, left, look, rules, pairs) or at_most
     end = ""
     if left.sum() == 1:
         end = DECIDED
@@ -183,7 +184,9 @@ def below_base(means: ConfigurationMeans, base: Numbers, look: Look | None = Non
     return found
 
 
-def rounds_needed(means: ConfigurationMeans, left: Mask, look: Look, rules: RaceRules) -> dict[int, int]:
+def rounds_needed(
+    means: ConfigurationMeans, left: Mask, look: Look, rules: RaceRules, pairs: Pairs | None = None
+) -> dict[int, int]:
     """Returns the rounds after which each configuration but the best is expected to be decided, by its place.
 
     Left out are those that even a difference which moves by `HOPE` standard errors would not decide within the rounds
@@ -194,6 +197,7 @@ def rounds_needed(means: ConfigurationMeans, left: Mask, look: Look, rules: Race
         left: (configurations,): which may be the best.
         look: at the last complete round.
         rules: of the race.
+        pairs: the comparisons of all that may be the best; None if they are yet to be made.
     """
     places = np.flatnonzero(left)
     best = places[means.means[places].argmax()] if len(places) else None
@@ -203,7 +207,7 @@ def rounds_needed(means: ConfigurationMeans, left: Mask, look: Look, rules: Race
         return {}
     if not means.total_degrees:
         return {int(place): later[0] for place in places[others]}
-    pairs = compare_pairs(means, places)
+    pairs = compare_pairs(means, places) if pairs is None else pairs
     above = means.means[places] - means.means[places][:, None]  # (first, second): by which the second is above
     errors = np.zeros_like(above)
     errors[pairs.first, pairs.second] = errors[pairs.second, pairs.first] = pairs.compared.training_errors

@@ -44,7 +44,7 @@ def test_detectable_difference_is_found_with_the_stated_power(num_replicates: in
         scores = dict.fromkeys(KEY.values, 0.5) | {2: 0.5 + true}
         means, params = grid_of({"a": KEY.values}, num_replicates, scores.__getitem__, seed, 0.01)
         found.append(key_effects(grid_contrasts(KEY, params, means), means)[2].is_significant)
-    assert 0.7 < np.mean(found) < 0.93
+    assert 0.65 < np.mean(found) < 0.93  # standard errors of .04, and what 3 replicates forecast of 8 is rough
 
 
 def test_precision_follows_from_the_mean_of_the_contrasts() -> None:
