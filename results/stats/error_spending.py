@@ -27,11 +27,11 @@ from results.stats.resampling import CONFIDENCE, Floats
 
 ERROR = 1 - CONFIDENCE
 """The probability of an error at any of all looks together."""
-WIDER_AT_FIRST = 1.08
+WIDER_AT_FIRST = 1.12
 """How many times as wide the margins of the declared look may be because of the other looks."""
-SPENT_BEFORE = 0.1
+SPENT_BEFORE = 0.05
 """Share of what the declared look leaves that is spent at the rounds before it."""
-LATE, SPENT_LATE = 8.0, 0.1
+LATE, SPENT_LATE = 6.0, 0.05
 """A look is late if it has more than `LATE` times the declared rounds. Error is spent evenly over the logarithm of
 rounds before, and `SPENT_LATE` of what the declared look leaves is spent at late looks."""
 RACE_ROUNDS = 20
