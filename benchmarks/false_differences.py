@@ -98,8 +98,9 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, float]:
     right, better = simulate_models(design, stream)
     means, one = means_of(right), np.eye(design.num_configurations)
     to_base = one[1:] - one[0]
-    margins, estimates = margins_control(means, to_base).widths, contrasts(means, to_base).estimates
-    precision = precision_of(means, to_base, margins)
+    found = margins_control(means, to_base)
+    margins, estimates = found.widths, found.compared.estimates
+    precision = precision_of(means, found, range(1, len(to_base) + 1))
     raised = means_of(np.concatenate([right[:-1], better[None]]))
     missed = contrasts(raised, to_base).estimates[-1] - TRUE_DIFFERENCE
     return (

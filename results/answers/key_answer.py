@@ -158,7 +158,7 @@ def forecast(
         undecided = largest_undecided(answer)
         if undecided is None:
             return None
-        size, precision = abs(undecided.difference or 0.0), precision.of_contrast(undecided.margin)
+        size, precision = abs(undecided.difference or 0.0), precision.of_value(undecided.value)
     needed = precision.replicates_needed(size)
     if undecided is not None and needed is not None:
         needed = max(needed, most_replicates + 1)

@@ -146,6 +146,14 @@ class Contrasts:
         """(contrasts,) standard errors over both."""
         return np.maximum(np.hypot(self.training_errors, self.example_errors), self.fixed_errors)
 
+    def errors_after(self, growth: float) -> tuple[Floats, Floats]:
+        """(contrasts,) standard errors over trainings, of which there are `growth` times as many, and over examples."""
+        return self.training_errors / np.sqrt(growth), self.example_errors
+
+    def select(self, rows: Numbers) -> "Contrasts":
+        """Returns some of them, in this order."""
+        return Contrasts(**{name: values[rows] for name, values in vars(self).items()})
+
 
 def canonical_order(scores: ModelScores) -> Numbers:
     """(configurations,) an order that does not depend on how configurations are numbered, so that draws do not either:

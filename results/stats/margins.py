@@ -15,6 +15,7 @@ A sweep may be looked at after every round of replicates; then its margins are w
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -45,25 +46,6 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Margins:
-    """How large differences must be to be significant; all nan where training was not repeated."""
-
-    compared: Contrasts
-    """The differences."""
-    widths: Floats
-    """(contrasts,) half the widths of their intervals."""
-    degrees: Floats
-    """(contrasts,) degrees of freedom of the t distribution that each has nearly."""
-    quantile: float
-    """Of the largest of them all at `ERROR`, as that of a normal variable with a known variance."""
-
-    @property
-    def factors(self) -> Floats:
-        """(contrasts,) the widths in standard errors over trainings and examples together."""
-        return ratio(self.widths, np.hypot(self.compared.training_errors, self.compared.example_errors))
-
-
-@dataclass(frozen=True, kw_only=True)
 class Distributions:
     """The distributions of some differences' errors: nearly t distributions with a scale."""
 
@@ -86,6 +68,50 @@ class Distributions:
         size = score * (8 * self.degrees + 3) / (8 * self.degrees + 1)
         return np.asarray(self.scales * np.sqrt(self.degrees * np.expm1(size**2 / self.degrees)))
 
+    def select(self, rows: Numbers) -> "Distributions":
+        """Returns some of them, in this order."""
+        return Distributions(scales=self.scales[rows], degrees=self.degrees[rows])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margins:
+    """How large differences must be to be significant; all nan where training was not repeated."""
+
+    compared: Contrasts
+    """The differences."""
+    found: Distributions
+    """Of their errors."""
+    quantile: float
+    """Of the largest of them all at `ERROR`, as that of a normal variable with a known variance."""
+    look: Look | None = None
+    """At which they are compared; None: the only one."""
+
+    @cached_property
+    def widths(self) -> Floats:
+        """(contrasts,) half the widths of their intervals."""
+        return self.widths_at(self.look)
+
+    @property
+    def factors(self) -> Floats:
+        """(contrasts,) the widths in standard errors over trainings and examples together."""
+        return ratio(self.widths, np.hypot(self.compared.training_errors, self.compared.example_errors))
+
+    def widths_at(self, look: Look | None, growth: float = 1.0) -> Floats:
+        """(contrasts,) the widths at another look, with `growth` times as many trainings, of which variances are as
+        now."""
+        errors = self.compared.errors_after(growth)
+        shrinkage = ratio(np.hypot(*errors), np.hypot(*self.compared.errors_after(1.0)))
+        found = Distributions(scales=self.found.scales * shrinkage, degrees=self.found.degrees * growth)
+        score = self.quantile
+        if look is not None:
+            score = score_at(look, found, replace(self.compared, training_errors=errors[0]), self.quantile)
+        floor = score * self.compared.fixed_errors if growth == 1 else 0.0
+        return np.maximum(found.quantiles(score), floor)
+
+    def select(self, rows: Numbers) -> "Margins":
+        """Returns those of some contrasts, in this order, whose intervals hold together with those of all."""
+        return replace(self, compared=self.compared.select(rows), found=self.found.select(rows))
+
 
 def margins_control(
     means: ConfigurationMeans, coefficients: Floats, *, together: Floats | None = None, look: Look | None = None
@@ -104,22 +130,20 @@ def margins_control(
     every = own if together is None else means.of_distinct(together)
     if not means.has_replicates:
         unknown = np.full(len(own), np.nan)
-        return Margins(compared=compared, widths=unknown, degrees=0 * unknown, quantile=np.nan)
+        return Margins(compared=compared, found=Distributions(scales=unknown, degrees=unknown), quantile=np.nan)
     found = distributions_of(means, own)
     of_all = found if together is None else distributions_of(means, every)
     quantile = largest_score(means, every, of_all, is_two_sided=True)
-    score = quantile if look is None else score_at(look, found, compared, quantile)
-    widths = np.maximum(found.quantiles(score), score * compared.fixed_errors)
-    return Margins(compared=compared, widths=widths, degrees=found.degrees, quantile=quantile)
+    return Margins(compared=compared, found=found, quantile=quantile, look=look)
 
 
 def largest_score(means: ConfigurationMeans, own: Floats, of_own: Distributions, *, is_two_sided: bool) -> float:
     """Returns the 95 % quantile of the largest of the errors of several contrasts, (contrasts, distinct), with these
     distributions, as a normal score; of contrasts of those that trained the same it is 0."""
-    differs = own.any(axis=1)
-    if not differs.any():
+    differs = np.flatnonzero(own.any(axis=1))
+    if not len(differs):
         return 0.0
-    differing, found = own[differs], Distributions(scales=of_own.scales[differs], degrees=of_own.degrees[differs])
+    differing, found = own[differs], of_own.select(differs)
     if len(differing) == 1:  # as the draws would say
         error = found.scales * stats.t.isf(ERROR / (2 if is_two_sided else 1), found.degrees)
         return float(found.normal_scores(error[None])[0, 0])
@@ -278,19 +302,12 @@ class Pairs:
             growth: factor of the number of trainings, of which variances are as now.
         """
         number = len(self.quantiles)
-        training, examples = self.compared.training_errors, self.compared.example_errors
-        shrinkage = ratio(np.hypot(training / np.sqrt(growth), examples), np.hypot(training, examples))
-        scales, degrees = self.found.scales * shrinkage, self.found.degrees * growth
         limits = np.full((number, number), np.nan)
         for place, quantile in enumerate(self.quantiles.tolist()):
             pairs = np.flatnonzero((self.first == place) | (self.second == place))
-            found, score = Distributions(scales=scales[pairs], degrees=degrees[pairs]), quantile
-            if look is not None:
-                errors = {"training_errors": training[pairs] / np.sqrt(growth), "example_errors": examples[pairs]}
-                score = score_at(look, found, replace(self.compared, **errors), quantile)
+            own = Margins(compared=self.compared.select(pairs), found=self.found.select(pairs), quantile=quantile)
             others = np.where(self.first[pairs] == place, self.second[pairs], self.first[pairs])
-            floor = score * self.compared.fixed_errors[pairs] if growth == 1 else 0.0
-            limits[place, others] = np.maximum(found.quantiles(score), floor)
+            limits[place, others] = own.widths_at(look, growth)
         return limits
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from results.stats.configuration_means import ConfigurationMeans
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, in_value_order, is_numeric, other_params
 from results.stats.error_spending import Look
-from results.stats.margins import margins_control
+from results.stats.margins import Margins, margins_control
 from results.stats.resampling import Floats, Numbers
 
 
@@ -75,8 +75,19 @@ class ValueContrasts:
     """Numbers of the configurations that have each value."""
 
 
-def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | None = None) -> list[ValueEffect]:
-    """Returns the effects of a key's values at a look (None: the only one), in their order."""
+def margins_of(own: ValueContrasts, means: ConfigurationMeans, look: Look | None = None) -> Margins | None:
+    """Returns the margins of a key's differences at a look (None: the only one); None where there are none."""
+    if not own.differences:
+        return None
+    return margins_control(means, np.stack(list(own.differences.values())), together=own.together, look=look)
+
+
+def key_effects(
+    own: ValueContrasts, means: ConfigurationMeans, look: Look | None = None, margins: Margins | None = None
+) -> list[ValueEffect]:
+    """Returns the effects of a key's values at a look (None: the only one), in their order, with the margins of
+    `margins_of`, which are computed unless they are given."""
+    margins = margins or margins_of(own, means, look)
     effects = {
         value: ValueEffect(
             value=value,
@@ -85,10 +96,9 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | Non
         )
         for value, coefficients in own.means.items()
     }
-    if own.differences:
-        coefficients = np.stack(list(own.differences.values()))
-        margins = margins_control(means, coefficients, together=own.together, look=look)
+    if margins is not None:
         found, widths = margins.compared, margins.widths
+        coefficients = np.stack(list(own.differences.values()))
         is_same = np.asarray(~means.of_distinct(coefficients).any(axis=1))
         for row, value in enumerate(own.differences):
             difference, margin = float(found.estimates[row]), float(widths[row])
@@ -97,7 +107,7 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | Non
                 "training_error": float(found.training_errors[row]),
                 "example_error": float(found.example_errors[row]),
                 "fixed_error": float(found.fixed_errors[row]),
-                "degrees": float(margins.degrees[row]),
+                "degrees": float(margins.found.degrees[row]),
                 "training_factor": float(margins.factors[row]),
                 "example_factor": float(margins.factors[row]),
             }

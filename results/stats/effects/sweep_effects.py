@@ -16,11 +16,11 @@ from results.stats.configuration_means import ConfigurationMeans, configuration_
 from results.stats.effects.interactions import Interaction, find_interactions
 from results.stats.effects.key_effects import (
     Trend,
-    ValueContrasts,
     ValueEffect,
     find_trend,
     grid_contrasts,
     key_effects,
+    margins_of,
     with_earlier,
 )
 from results.stats.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
@@ -314,23 +314,17 @@ def with_grid(
 ) -> ColumnEffects:
     """Returns a score with the effects of a grid's keys at a look."""
     contrasts = {key.name: grid_contrasts(key, params, means) for key in keys}
-    values = {name: key_effects(own, means, look) for name, own in contrasts.items()}
+    margins = {name: margins_of(own, means, look) for name, own in contrasts.items()}
+    values = {name: key_effects(own, means, look, margins[name]) for name, own in contrasts.items()}
     trends = {key.name: find_trend(key, params, means, look) for key in keys}
     return replace(
         column,
         values=values,
         trends={name: trend for name, trend in trends.items() if trend},
-        precisions={name: key_precision(contrasts[name], values[name], means, look) for name in values},
+        precisions={
+            name: None if own is None else precision_of(means, own, list(contrasts[name].differences))
+            for name, own in margins.items()
+        },
         interactions=find_interactions(keys, means, params, look),
         keys={name: own.key for name, own in contrasts.items()},
     )
-
-
-def key_precision(
-    own: ValueContrasts, values: Sequence[ValueEffect], means: ConfigurationMeans, look: Look
-) -> Precision | None:
-    """Returns the precision of a key's differences, with the margins of their intervals; None where there are none."""
-    margins = np.array([value.margin for value in values if value.difference is not None])
-    if not own.differences:
-        return None
-    return precision_of(means, np.stack(list(own.differences.values())), margins, look, together=own.together)

@@ -16,21 +16,14 @@ from results.stats.effects.key_effects import ValueEffect
 from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.stats.power import Precision
 from results.stats.ranking import RankedConfiguration
 from search_spaces.presets import general
 from tests.results.answers.test_ranking_table import compared, row_of
+from tests.results.stats.test_power import precision
 
 RESUME = "python sweeps/run.py --resume /sweeps/mine"
 MakeRecord = Callable[..., TrialRecord]
-PRECISION = Precision(
-    training_error=0.005,
-    example_error=0.0,
-    num_replicates=3,
-    degrees_per_replicate=6,
-    quantile_ratio=1.2,
-    margin=0.009,
-)
+PRECISION = precision(0.005, 0.0, (0.45, 1.0))
 KEY = SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), own_base=0.0, base=0.0)
 
 
@@ -146,12 +139,12 @@ def test_a_difference_without_a_forecast_is_not_dropped(changes: Mapping[str, An
 
 def test_replicates_that_decide_are_proposed_with_their_cost(make_record: MakeRecord) -> None:
     every = [(number, replicate) for number in range(3) for replicate in range(3)]
-    records = [replace(make_record(*one), wall_seconds=600.0, best_epoch={}) for one in every]
+    records = [replace(make_record(*one), wall_seconds=1200.0, best_epoch={}) for one in every]
     effects = sweep_of([value(0.0, None), value(0.45, -0.008)], precisions={KEY.name: PRECISION})
     line = lines_of(effects, records)[1]
-    needed = PRECISION.of_contrast(0.01).replicates_needed(0.008)
+    needed = PRECISION.replicates_needed(0.008)
     assert needed is not None
-    cost = f"{3 * needed - 9} more trials, about {(3 * needed - 9) / 6:.1f} hours of training."
+    cost = f"{3 * needed - 9} more trials, about {(3 * needed - 9) / 3:.1f} hours of training."
     assert line.endswith(
         f"{needed} replicates would tell whether 0.45 differs from 0: {cost}\n  {RESUME} --replicates {needed}"
     )
@@ -263,7 +256,7 @@ def test_of_two_keys_the_one_that_takes_most_replicates_is_forecast() -> None:
     precisions = dict.fromkeys(values, PRECISION)
     effects = replace(sweep_of([], values=values, precisions=precisions), keys=[KEY, other])
     *_, line = lines_of(effects)
-    assert f"--replicates {PRECISION.of_contrast(0.01).replicates_needed(0.007)}" in line
+    assert f"--replicates {PRECISION.replicates_needed(0.007)}" in line
     assert "whether 1 differs" in line
     assert sum("--replicates" in one for one in lines_of(effects)) == 1
 

@@ -9,6 +9,7 @@ import pytest
 from results.answers.key_answer import MOST_WORTH, KeyAnswer, forecast, key_answer, largest_undecided
 from results.stats.effects.key_effects import Trend, ValueEffect
 from tests.results.answers.test_answer import KEY, PRECISION, value
+from tests.results.stats.test_power import precision
 
 BASE = value(0.0, None)
 RISES = Trend(is_upward=True, is_better=True, first=0.45)
@@ -81,7 +82,7 @@ def test_forecast_is_of_the_largest_undecided_difference_by_its_own_margin() -> 
     assert found is not None
     assert found.of is not None
     assert (found.of.value, found.size) == (1.0, 0.008)
-    assert found.needed == PRECISION.of_contrast(0.01).replicates_needed(0.008)
+    assert found.needed == PRECISION.replicates_needed(0.008)
     assert 3 < (found.needed or 0) <= MOST_WORTH
     assert found.times_rows < 1
     more = forecast(answer_of([value(1.0, -0.008)]), PRECISION, 9)
@@ -94,10 +95,10 @@ def test_forecast_is_of_the_largest_undecided_difference_by_its_own_margin() -> 
     ("asked", "is_small", "is_found"), [(0.003, True, False), (0.008, False, False), (0.5, False, True)]
 )
 def test_forecast_of_a_given_difference(asked: float, is_small: bool, is_found: bool) -> None:
-    precision = replace(PRECISION, example_error=0.002)
-    found = forecast(answer_of([value(0.45, 0.014)]), precision, 3, asked)
+    known = precision(0.005, 0.002)
+    found = forecast(answer_of([value(0.45, 0.014)]), known, 3, asked)
     assert found is not None
-    assert (found.of, found.size, found.needed) == (None, asked, precision.replicates_needed(asked))
+    assert (found.of, found.size, found.needed) == (None, asked, known.replicates_needed(asked))
     assert (found.times_rows > 1, found.is_found) == (is_small, is_found)
-    more_rows = replace(precision, example_error=precision.example_error / found.times_rows**0.5)
-    assert more_rows.finest == pytest.approx(asked, rel=0.1), "the level of a look depends on the errors a little"
+    more_rows = precision(0.005, 0.002 / found.times_rows**0.5)
+    assert more_rows.finest == pytest.approx(asked, rel=0.02)

@@ -348,4 +348,4 @@ def test_without_replicates_no_margin_is_known() -> None:
     means = configuration_means(one_of_each(drawn_scores(0)))
     margins = margins_control(means, to_first(means))
     assert np.isnan(margins.widths).all()
-    assert np.isnan(margins.degrees).all()
+    assert np.isnan(margins.found.degrees).all()

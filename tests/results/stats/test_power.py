@@ -1,15 +1,17 @@
 """The difference that is detectable is found with a power of 80 %."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from results.stats.configuration_means import ConfigurationMeans, configuration_means
-from results.stats.effects.key_effects import grid_contrasts, key_effects
+from results.stats.configuration_means import ConfigurationMeans, Contrasts, configuration_means
+from results.stats.effects.key_effects import grid_contrasts, key_effects, margins_of
 from results.stats.effects.searched_keys import SearchedKey
-from results.stats.margins import margins_control
+from results.stats.margins import Distributions, Margins, margins_control
 from results.stats.power import Precision, precision_of
 from tests.results.answers.simulated_grid import grid_of
 from tests.results.stats.test_configuration_means import drawn_scores, model_scores, with_copies
@@ -17,20 +19,24 @@ from tests.results.stats.test_configuration_means import drawn_scores, model_sco
 KEY = SearchedKey(name="a", values=(0, 1, 2, 3), base=0)
 
 
-def precision(training: float, examples: float, margin: float = 0.03) -> Precision:
-    return Precision(
-        training_error=training,
-        example_error=examples,
-        num_replicates=3,
-        degrees_per_replicate=6,
-        quantile_ratio=1.2,
-        margin=margin,
+def precision(training: float, examples: float, values: Sequence[Any] = (0,), num_replicates: int = 3) -> Precision:
+    """Of contrasts of equal variances, over one round of trainings and over examples, with normal errors of training
+    that 12 degrees of freedom show; three are compared at once (Dunnett's quantile is 2.35)."""
+    present = training / math.sqrt(num_replicates)
+    zeros = np.zeros(len(values))
+    compared = Contrasts(
+        estimates=zeros, training_errors=zeros + present, example_errors=zeros + examples, fixed_errors=zeros
     )
+    found = Distributions(scales=zeros + math.hypot(present, examples), degrees=zeros + 12)
+    margins = Margins(compared=compared, found=found, quantile=2.35)
+    return Precision(margins=margins, values=values, num_replicates=num_replicates)
 
 
 def precision_in(means: ConfigurationMeans, params: list[dict[str, Any]]) -> Precision:
-    coefficients = np.stack(list(grid_contrasts(KEY, params, means).differences.values()))
-    found = precision_of(means, coefficients, margins_control(means, coefficients).widths)
+    own = grid_contrasts(KEY, params, means)
+    margins = margins_of(own, means)
+    assert margins is not None
+    found = precision_of(means, margins, list(own.differences))
     assert found is not None
     return found
 
@@ -47,31 +53,22 @@ def test_detectable_difference_is_found_with_the_stated_power(num_replicates: in
     assert 0.65 < np.mean(found) < 0.93  # standard errors of .04, and what 3 replicates forecast of 8 is rough
 
 
-def test_precision_follows_from_the_mean_of_the_contrasts() -> None:
-    means, params = grid_of({"a": KEY.values}, 4, lambda _: 0.5, 0, 0.01)
-    found = precision_in(means, params)
-    assert found.num_replicates == 4
-    assert 0.5 < found.degrees_per_replicate <= 3.5  # 3 if variances were known to be equal
-    assert found.training_error == pytest.approx(math.sqrt(2) * 0.01, rel=0.6)
-    assert found.quantile_ratio == pytest.approx(
-        2.35 / 1.96, abs=0.08
-    )  # Dunnett's two-sided 5 % for 3 with infinitely many
-    margins = [value.margin for value in key_effects(grid_contrasts(KEY, params, means), means)[1:]]
-    assert found.margin == pytest.approx(np.sqrt(np.mean(np.square(margins))))
-    assert min(margins) < found.margin < max(margins)
+def test_difference_that_is_found_is_a_margin_and_what_power_asks_for() -> None:
+    """With the present replicates, by the quantile of Student's t distribution with 12 degrees of freedom."""
+    found = precision(0.02, 0.003)
+    error = math.hypot(0.02 / math.sqrt(3), 0.003)
+    margin = stats.t.isf(stats.norm.sf(2.35), 12) * error
+    assert found.margins.widths == pytest.approx(margin, rel=0.01)  # the normal score is approximate
+    assert found.detectable(3) == pytest.approx(margin + stats.t.ppf(0.8, 12) * error, rel=0.01)
 
 
-def test_variance_over_examples_is_averaged_over_the_contrasts() -> None:
-    """Value 1 seems to share more errors with the base than replicates share: alone it would have no variance."""
-    stream = np.random.default_rng(0)
-    configurations = np.repeat(np.arange(3), 2)
-    shared = np.array([[3.0, 4.0, 1.0], [4.0, 3.0, 1.0], [1.0, 1.0, 7.0]])
-    covariance = shared[np.ix_(configurations, configurations)] + 9 * np.eye(6)
-    means = configuration_means(model_scores(stream.normal(size=(3, 2)), covariance))
-    coefficients = np.array([[-1.0, 1, 0], [-1, 0, 1]])
-    found = precision_of(means, coefficients, np.array([1.0, 2.0]))
-    assert found is not None
-    assert found.example_error == pytest.approx(math.sqrt(((3 + 3 - 8) + (3 + 7 - 2)) / 2))
+def test_value_has_the_precision_of_its_own_contrast() -> None:
+    """An unstable value needs more replicates than the others, for which the median stands."""
+    table = np.random.default_rng(0).normal(size=(4, 6)) * np.array([0.01, 0.01, 0.01, 0.2])[:, None]
+    means = configuration_means(model_scores(table))
+    found = precision_in(means, [{"a": value} for value in KEY.values])
+    assert found.of_value(3).detectable(6) > 3 * found.of_value(1).detectable(6)
+    assert found.detectable(6) == np.median([found.of_value(value).detectable(6) for value in (1, 2, 3)])
 
 
 def test_more_replicates_find_smaller_differences_down_to_what_examples_allow() -> None:
@@ -96,20 +93,21 @@ def test_values_that_trained_the_same_have_no_part_in_the_precision() -> None:
     base = np.eye(4)[1:] - np.eye(4)[0]
     alone, copied = configuration_means(scores), configuration_means(with_copies(scores, [0, 2]))
     copies = np.eye(6)[1:] - np.eye(6)[0]
-    found = precision_of(copied, copies, np.array([0.1, 0.2, 0.3, 0.0, 0.2]))
-    expected = precision_of(alone, base, np.array([0.1, 0.2, 0.3]))
+    found = precision_of(copied, margins_control(copied, copies), range(1, 6))
+    expected = precision_of(alone, margins_control(alone, base), range(1, 4))
     assert found is not None
     assert expected is not None
-    assert found.degrees_per_replicate == pytest.approx(expected.degrees_per_replicate, rel=0.1)
+    assert list(found.values) == [1, 2, 3, 5]
     assert found.num_replicates == expected.num_replicates
-    assert found.quantile_ratio == pytest.approx(expected.quantile_ratio, rel=0.03)  # drawn
-    assert precision_of(copied, copies[3:4], np.zeros(1)) is None
-    same = configuration_means(with_copies(drawn_scores(0, (1, 3)), [0]))
-    assert precision_of(same, np.array([[-1.0, 1.0]]), np.zeros(1)) is None
+    for value in (1, 2, 3):
+        sizes = [one.of_value(value).detectable(5) for one in (found, expected)]
+        assert sizes[0] == pytest.approx(sizes[1], rel=0.03)  # drawn
+    assert precision_of(copied, margins_control(copied, copies[3:4]), [4]) is None
 
 
 @pytest.mark.parametrize(("shape", "is_known"), [((2, 2), False), ((3, 2), True), ((2, 3), True)])
 def test_one_degree_of_freedom_gives_no_forecast(shape: tuple[int, int], is_known: bool) -> None:
     means = configuration_means(model_scores(np.random.default_rng(0).normal(size=shape)))
     coefficients = np.eye(shape[0])[1:] - np.eye(shape[0])[0]
-    assert (precision_of(means, coefficients, margins_control(means, coefficients).widths) is not None) == is_known
+    values = range(1, shape[0])
+    assert (precision_of(means, margins_control(means, coefficients), values) is not None) == is_known
