@@ -101,7 +101,7 @@ def test_claim_ends_complete_with_any_verdict(
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", lambda *_given, **_hooks: outcome)
     found = run_sweep("smart_lambda", claim="smart.weight=1 beats base by 0.005", **places, set=SMALL)
     assert (found.exit_code, found.status) == (code, "complete")
-    assert json.loads((found.folder / ANSWER_FILE).read_text())["claim"]["margin"] == 0.005
+    assert json.loads(Path(found.folder, ANSWER_FILE).read_text())["claim"]["margin"] == 0.005
 
 
 @pytest.fixture

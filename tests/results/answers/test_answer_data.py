@@ -83,7 +83,7 @@ def test_any_searched_values_are_valid_json(sweep_folder: Path, values: tuple[An
 
 def test_what_is_missing_or_not_finite_is_null() -> None:
     frame = pd.DataFrame({"a": [1.5, float("nan"), float("inf")], "b": pd.array([1, None, 3], dtype="Int64")})
-    frame["c"] = [(1, float("nan")), "x", pd.NA]
+    frame["c"] = pd.Series([(1, float("nan")), "x", pd.NA], dtype="object")
     assert as_json(plain_rows(frame)) == [
         {"a": 1.5, "b": 1, "c": [1, None]},
         {"a": None, "b": None, "c": "x"},
