@@ -332,7 +332,7 @@ def test_open_claim_proposes_replicates_with_the_cost_of_both_configurations(mak
 
 @pytest.mark.xfail(strict=True, reason="the words of a round without an estimate are those of a race for the best one")
 def test_claim_without_an_estimate_is_not_answered_with_the_best_configuration(make_record: MakeRecord) -> None:
-    """So many trainings have failed that no replicate was trained twice by both."""
+    """So many trainings have failed that the two have fewer than two replicates in common."""
     last = RoundDecision(num_rounds=3, open=(0, 1), end=LAST_ROUND)
     effects = claiming(last, is_known=False, num_replicates=(1, 2))
     records = [make_record(0, 0), make_record(0, 1), make_record(1, 0), make_record(1, 1, "failed")]
