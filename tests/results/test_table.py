@@ -1,6 +1,7 @@
 """A sweep is read into pandas without Ray or torch, from a folder or a URI, and ranked by one command."""
 
 import io
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from results.answers.answer_data import ANSWER_FILE, write_answer
 from results.answers.next_commands import resume_command
 from results.records.tables import write_caches
 from results.records.trials import read_sweep, write_sweep
 from results.sweep import Sweep, load_sweep
 from results.table import main, print_ranking
+from tests.one_line_error import one_line_exit
 from tests.results.test_sweep import record_search, stop_last_trial
 from tests.scripts import ROOT
 
@@ -112,6 +115,34 @@ def test_answer_precedes_the_ranking(sweep_folder: Path, capsys: pytest.CaptureF
     assert lines[2] == "How strongly?"
     assert lines[3].startswith("Not known: no configuration was trained twice.")
     assert f"--resume {sweep_folder} --replicates 3" in " ".join(output.split())
+
+
+def test_json_is_what_the_file_in_the_folder_has(recorded_sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
+    write_answer(recorded_sweep.path, recorded_sweep.answer_data())
+    assert main([str(recorded_sweep.path), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == json.loads(Path(recorded_sweep.path, ANSWER_FILE).read_text())
+    assert printed.err == ""
+
+
+def test_json_of_a_sweep_that_has_just_begun_says_that_nothing_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sweep(tmp_path, {"name": "new"})
+    assert main([str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["effects"], found["claim"]) == ([], None)
+    assert found["found"]
+
+
+@pytest.mark.parametrize("words", [["--csv"], ["--effects"], ["--difference", "0.01"], ["--csv", "--effects"]])
+def test_json_is_printed_alone(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert one_line_exit(main, capsys, "SWEEP", "--json", *words).startswith("--json must be given alone")
+
+
+@pytest.mark.parametrize("words", [["--spreadsheet-safe"], ["--base", "smart.weight=1"]])
+def test_flags_of_other_tables_are_refused_with_json(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert one_line_exit(main, capsys, "SWEEP", "--json", *words)
 
 
 @pytest.mark.parametrize(

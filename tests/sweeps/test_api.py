@@ -23,6 +23,7 @@ from transformers import AutoModel
 import sweeps.driver.run_sweep
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
+from results.answers.answer_data import ANSWER_FILE
 from results.ensembles.selection_method import Settings
 from results.records.selection import write_selection
 from results.records.tables import read_trials
@@ -90,6 +91,17 @@ def test_verbose_prints_what_the_command_prints(
     text = capsys.readouterr().out
     assert text.startswith("Sweep first: ")
     assert "Files: " in text
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("shown", 0), ("excluded", 5), ("open", 6)])
+def test_claim_ends_complete_with_any_verdict(
+    verdict: str, code: int, places: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = SweepOutcome(counts={"complete": 6}, failures={}, verdict=verdict)
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", lambda *_given, **_hooks: outcome)
+    found = run_sweep("smart_lambda", claim="smart.weight=1 beats base by 0.005", **places, set=SMALL)
+    assert (found.exit_code, found.status) == (code, "complete")
+    assert json.loads(Path(found.folder, ANSWER_FILE).read_text())["claim"]["margin"] == 0.005
 
 
 @pytest.fixture

@@ -108,3 +108,48 @@ def test_search_can_be_extended() -> None:
 def test_stage_limit_of_zero_shares_only_whole_trials(keep_gb: float, shares: bool) -> None:
     options = options_with(keep_gb=keep_gb)
     assert (options.shares_stages, options.reuse) == (shares, True)
+
+
+CLAIM = "smart.weight=1 beats smart.weight=0 by 0.005"
+
+
+def claiming(**changes: Any) -> SweepOptions:
+    return options_with(**{"claim": CLAIM, "until_decided": 0.0, "replicates": 20, **changes})
+
+
+def test_claim_is_a_race_of_two_configurations() -> None:
+    options = claiming()
+    assert options.claimed is not None
+    assert (options.claimed.better, options.claimed.worse) == ({"smart.weight": "1"}, {"smart.weight": "0"})
+    assert options.common_replicates == 1
+    assert options.num_trials(2) == 40
+    assert options_with().claimed is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vary": {"smart.weight": "0,1"}},
+        {"vary": {"smart.num_steps": "1,2"}},
+        {"search": "tpe", "replicate_best": 2},
+        {"search": "random", "replicate_best": 2},
+        {"until_decided": 0.01},
+        {"until_decided": None},
+        {"replicate_best": 2},
+        {"scheduler": "asha"},
+    ],
+    ids=str,
+)
+def test_claim_leaves_no_other_choice_of_what_is_trained(changes: dict[str, Any]) -> None:
+    message = one_line_error(claiming, **changes)
+    assert "must be left out with" in message
+    assert "--claim" in message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"trials": 5}, {"replicates": 1}, {"extend": 1}, {"claim": "smart.weight=1"}, {"claim": 1}, {"claim": ""}],
+    ids=str,
+)
+def test_other_rules_hold_for_a_claim(changes: dict[str, Any]) -> None:
+    assert one_line_error(claiming, **changes).startswith("--")

@@ -9,7 +9,7 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results.answers.answer import answer_question, training_time
-from results.records.race import DECIDED, RaceRecord, RoundDecision
+from results.records.race import DECIDED, LAST_ROUND, SHOWN, UNDECIDABLE, ClaimEstimate, RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from results.stats.effects.interactions import Interaction
 from results.stats.effects.key_effects import ValueEffect
@@ -17,6 +17,7 @@ from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.ranking import RankedConfiguration
+from search_spaces.claim import read_claim
 from search_spaces.presets import general
 from tests.results.answers.test_ranking_table import compared, row_of
 from tests.results.stats.test_power import precision
@@ -296,3 +297,36 @@ def test_training_stands_beside_the_answer(make_record: MakeRecord) -> None:
 def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
     assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
     assert training_time(2, []) == ""
+
+
+def claiming(*decisions: RoundDecision, **changes: Any) -> SweepEffects:
+    """The effects of a sweep that checks a claim."""
+    effects = sweep_of([value(0.0, None), value(1.0, 0.02)], num_configurations=2, **changes)
+    claim = read_claim("smart.weight=1 beats smart.weight=0 by 0.005")
+    return replace(effects, claim=claim, race=RaceRecord(decisions=decisions))
+
+
+def test_answer_of_a_claim_is_its_verdict_alone() -> None:
+    last = RoundDecision(
+        num_rounds=3, open=(0, 1), end=SHOWN, claimed=ClaimEstimate(difference=0.02, margin=0.01, needed=None)
+    )
+    (line,) = answer_question(claiming(last), ()).found
+    assert line.startswith("Shown: smart.weight=1 beats smart.weight=0 by 0.005.")
+
+
+def test_open_claim_proposes_replicates_with_the_cost_of_both_configurations(make_record: MakeRecord) -> None:
+    records = [make_record(number, again) for number in range(2) for again in range(3)]
+    found = ClaimEstimate(difference=0.02, margin=0.03, needed=9)
+    last = RoundDecision(num_rounds=3, open=(0, 1), end=UNDECIDABLE, claimed=found)
+    (line,) = answer_question(claiming(last), records).found
+    assert line.endswith(f"{RESUME} --replicates 9")
+    assert "12 more trials" in line
+
+
+@pytest.mark.xfail(strict=True, reason="the words of a round without an estimate are those of a race for the best one")
+def test_claim_without_an_estimate_is_not_answered_with_the_best_configuration(make_record: MakeRecord) -> None:
+    """So many trainings have failed that the two have fewer than two replicates in common."""
+    last = RoundDecision(num_rounds=3, open=(0, 1), end=LAST_ROUND)
+    effects = claiming(last, is_known=False, num_replicates=(1, 2))
+    records = [make_record(0, 0), make_record(0, 1), make_record(1, 0), make_record(1, 1, "failed")]
+    assert "best" not in " ".join(answer_question(effects, records).paragraphs)

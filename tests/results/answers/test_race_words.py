@@ -2,8 +2,19 @@
 
 from collections.abc import Callable
 
-from results.answers.race_words import decision_line, decision_lines, progress_words, race_answer
-from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision
+import pytest
+
+from results.answers.race_words import decision_line, decision_lines, ending_words, progress_words, race_answer
+from results.records.race import (
+    DECIDED,
+    EXCLUDED,
+    LAST_ROUND,
+    SHOWN,
+    UNDECIDABLE,
+    ClaimEstimate,
+    RaceRecord,
+    RoundDecision,
+)
 from results.records.trials import TrialRecord
 
 SECOND = RoundDecision(num_rounds=2, open=(0, 1, 3), worse=(4, 5), equal=(2,), expected_rounds=(5, 3, 5))
@@ -51,3 +62,30 @@ def test_answer_has_the_cost_beside_that_of_training_all_alike(make_record: Call
     cost = "3 rounds of 6 configurations, 15 trainings (18 with equal replicates)"
     assert race_answer(race, records) == f"Decided: 0000 (smart.weight 0) is left: {cost}."
     assert race_answer(RaceRecord(), records) == ""
+
+
+CLAIMED = RoundDecision(num_rounds=3, open=(0, 1), claimed=ClaimEstimate(difference=0.02, margin=0.01, needed=None))
+
+
+@pytest.mark.parametrize("end", ["", SHOWN, EXCLUDED, LAST_ROUND, UNDECIDABLE])
+def test_race_about_a_claim_speaks_of_the_claim_and_not_of_the_best(
+    end: str, make_record: Callable[..., TrialRecord]
+) -> None:
+    last = RoundDecision(**{**vars(CLAIMED), "end": end, "expected_rounds": () if end else (5, 5)})
+    race = RaceRecord(decisions=(last,))
+    records = [make_record(number, again) for number in range(2) for again in range(3)]
+    for text in (decision_line(last, is_repeated=False), progress_words(race), race_answer(race, records)):
+        assert "claim" in text.lower()
+        assert "best" not in text
+        assert "0001" not in text
+    assert bool(ending_words(last)) == bool(end)
+    assert progress_words(race) == f"claim {race.verdict} after round 3"
+
+
+def test_cost_of_a_claim_is_not_compared_with_equal_replicates(make_record: Callable[..., TrialRecord]) -> None:
+    """Both have as many trainings."""
+    race = RaceRecord(decisions=(RoundDecision(**{**vars(CLAIMED), "end": SHOWN}),))
+    records = [make_record(number, again) for number in range(2) for again in range(3)]
+    answer = race_answer(race, records)
+    assert "6 trainings" in answer
+    assert "equal replicates" not in answer

@@ -1,15 +1,26 @@
-"""Decisions of a race: who leaves and why, when it ends, and how often a best one is called worse."""
+"""Decisions of a race: who leaves and why, when it ends, and how often a best one is called worse; and of a claim."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from mtlib.training.epoch_report import EpochReport
-from results.records.race import DECIDED, UNDECIDABLE, RaceRecord, RoundDecision
+from results.records.race import (
+    DECIDED,
+    EXCLUDED,
+    LAST_ROUND,
+    OPEN,
+    SHOWN,
+    UNDECIDABLE,
+    ClaimEstimate,
+    RaceRecord,
+    RoundDecision,
+)
 from results.records.trials import TrialRecord
-from results.stats.configuration_means import configuration_means
+from results.stats.configuration_means import ModelScores, configuration_means
 from results.stats.error_spending import Look
 from results.stats.race import RaceRules, below_base, decide_complete_rounds, decide_round
 from results.stats.resampling import Floats
@@ -183,3 +194,167 @@ def test_configuration_whose_first_training_failed_is_not_raced(
     race = decide_complete_rounds(INFO, records, scores, base=None)
     assert race.decisions
     assert race.raced == {0, 1}
+
+
+def decide_pair(
+    models: Floats | ModelScores, claim: float, most_rounds: int, numbers: tuple[int, ...] = (0, 1), num_rounds: int = 0
+) -> RoundDecision:
+    """The decision about a claim; by default after as many rounds as the scores have replicates."""
+    look = Look(num_rounds=num_rounds or (0 if isinstance(models, ModelScores) else models.shape[1]), declared=None)
+    scores = models if isinstance(models, ModelScores) else model_scores(models)
+    return decide_round(scores, numbers, RaceRecord(), look, RaceRules(most_rounds=most_rounds, claim=claim))
+
+
+def estimate_of(decision: RoundDecision) -> ClaimEstimate:
+    assert decision.claimed is not None
+    return decision.claimed
+
+
+def test_claim_is_shown_where_the_difference_is_far_above_what_is_claimed() -> None:
+    race = run_race(draw(np.array([0.6, 0.7]), 9, 0), RaceRules(most_rounds=9, claim=0.02))
+    assert (race.end, race.verdict, race.is_final) == (SHOWN, SHOWN, True)
+    found = estimate_of(race.decisions[-1])
+    assert found.difference == pytest.approx(0.1, abs=0.02)
+    assert found.difference - found.margin > 0.02
+    assert found.needed is None
+    assert race.num_rounds < 9, "further trainings would be in vain"
+
+
+def test_claim_is_excluded_where_the_difference_is_far_below_what_is_claimed() -> None:
+    race = run_race(draw(np.array([0.69, 0.7]), 9, 0), RaceRules(most_rounds=9, claim=0.1))
+    assert (race.end, race.verdict, race.is_final) == (EXCLUDED, EXCLUDED, True)
+    found = estimate_of(race.decisions[-1])
+    assert found.difference + found.margin <= 0.1
+    reversed_race = run_race(draw(np.array([0.8, 0.7]), 9, 0), RaceRules(most_rounds=9, claim=0.0))
+    assert reversed_race.end == EXCLUDED, "the other one is better"
+
+
+def test_limits_of_two_configurations_contain_those_of_a_single_look() -> None:
+    """Looks after every round cost some width: a paired t test at one look is narrower."""
+    table = draw(np.array([0.69, 0.7]), 6, 5)
+    found = estimate_of(decide_pair(table, claim=0.0, most_rounds=20))
+    differences = table[1] - table[0]
+    one_look = stats.t.ppf(0.95, 5) * differences.std(ddof=1) / np.sqrt(6)
+    assert found.difference == pytest.approx(differences.mean())
+    assert one_look < found.margin < 3 * one_look
+
+
+@pytest.mark.parametrize("claim", [0.0, 0.01])
+def test_claim_is_excluded_where_both_trained_the_same(claim: float) -> None:
+    """Such as of a setting that has no effect on any step."""
+    models = replace(model_scores(np.array([[0.5, 0.52, 0.51]] * 2)), trainings=np.array([0, 1, 2] * 2))
+    decision = decide_pair(models, claim, most_rounds=9, num_rounds=3)
+    assert decision.end == EXCLUDED
+    assert (estimate_of(decision).difference, estimate_of(decision).margin) == (0, 0)
+
+
+def test_claim_that_the_last_round_leaves_open_says_how_many_would_decide_it() -> None:
+    table = np.array(
+        [[0.70, 0.68, 0.71, 0.69, 0.70, 0.68, 0.70, 0.69], [0.71, 0.71, 0.70, 0.70, 0.70, 0.71, 0.70, 0.70]]
+    )
+    decision = decide_pair(table, claim=0.0, most_rounds=8)
+    assert (decision.end, decision.open, decision.expected_rounds) == (LAST_ROUND, (0, 1), ())
+    assert RaceRecord(decisions=(decision,)).verdict == OPEN
+    needed = estimate_of(decision).needed
+    assert needed is not None
+    assert needed > 8
+    going = decide_pair(table, claim=0.0, most_rounds=needed)
+    assert (going.end, going.expected_rounds) == ("", (needed, needed))
+
+
+def test_claim_that_the_dev_examples_leave_open_ends_early_without_a_number_of_rounds() -> None:
+    table = draw(np.array([0.7, 0.71]), 20, 3, noise=0.001)
+    race = run_race(table, RaceRules(most_rounds=20, claim=0.0), examples=0.02**2)
+    assert (race.end, race.verdict, race.is_final) == (UNDECIDABLE, OPEN, False)
+    assert race.num_rounds < 10
+    assert estimate_of(race.decisions[-1]).needed is None
+    assert run_race(table, RaceRules(most_rounds=20, claim=0.0)).end == SHOWN, "with more examples"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_claim_is_open_where_one_configuration_has_no_training(number: int) -> None:
+    race = RaceRecord(decisions=(decide_pair(np.array([[0.5, 0.52]]), 0.0, 9, numbers=(number,)),))
+    assert race.end
+    assert (race.verdict, race.is_final) == (OPEN, False)
+
+
+def test_claim_goes_on_where_both_have_no_replicate_in_common() -> None:
+    table = np.array([[0.5, np.nan, 0.51], [np.nan, 0.6, np.nan]])
+    going = decide_pair(table, claim=0.0, most_rounds=9)
+    assert (going.end, going.claimed, going.open) == ("", None, (0, 1))
+    last = decide_pair(table, claim=0.0, most_rounds=3)
+    assert RaceRecord(decisions=(last,)).verdict == OPEN
+    assert last.end == LAST_ROUND
+
+
+def test_missing_replicate_leaves_the_claim_to_the_others() -> None:
+    table = draw(np.array([0.5, 0.7]), 6, 0)
+    table[1, 2] = np.nan
+    decision = decide_pair(table, claim=0.1, most_rounds=9)
+    assert decision.end == SHOWN
+    paired = np.delete(table, 2, axis=1)
+    assert estimate_of(decision).difference == pytest.approx((paired[1] - paired[0]).mean())
+
+
+def test_order_of_the_models_does_not_matter_to_a_claim() -> None:
+    table = draw(np.array([0.7, 0.72]), 5, 3)
+    one, other = decide_pair(table, 0.01, 9), decide_pair(table[::-1].copy(), 0.01, 9, numbers=(1, 0))
+    assert (one.end, one.open) == (other.end, other.open)
+    assert vars(estimate_of(one)) == pytest.approx(vars(estimate_of(other)))
+
+
+@pytest.mark.parametrize(("wrong", "below"), [(SHOWN, 0.0), (EXCLUDED, 1e-9)])
+def test_claim_at_the_true_difference_is_hardly_ever_decided_wrongly(wrong: str, below: float) -> None:
+    """A claim of exactly the true difference is not true, as it is not beaten by more; one just below it is true."""
+    num_races = 70
+    ends = [
+        run_race(draw(np.array([0.7, 0.72]), 5, seed), RaceRules(most_rounds=5, claim=0.02 - below)).end
+        for seed in range(num_races)
+    ]
+    assert np.mean(np.array(ends) == wrong) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / num_races)
+    assert any(end not in (SHOWN, EXCLUDED) for end in ends)
+
+
+@pytest.mark.parametrize(("difference", "spread"), [(0.01, 0.01), (0.006, 0.005), (-0.02, 0.03)])
+def test_claim_is_decided_after_about_as_many_rounds_as_forecast(difference: float, spread: float) -> None:
+    """The differences of replicates go on as they were: their mean, and how far they are from it."""
+    signs = np.where(np.arange(60) % 2, 1, -1)
+    own = difference + spread * signs
+    table = np.stack([0.7 - own / 2, 0.7 + own / 2]) + 0.05 * np.random.default_rng(1).normal(size=60)
+    needed = estimate_of(decide_pair(table[:, :6], claim=0.0, most_rounds=60)).needed
+    assert needed is not None
+    decided = next(
+        number
+        for number in range(6, 61, 2)  # after odd ones the mean is another
+        if decide_pair(table[:, :number], claim=0.0, most_rounds=60).end in (SHOWN, EXCLUDED)
+    )
+    assert 0.7 * needed - 1 <= decided <= 1.1 * needed + 1
+
+
+CLAIM_INFO = INFO | {
+    "num_configurations": 2,
+    "options": {"until_decided": 0.0, "replicates": 6, "claim": "a.b=1 beats a.b=0 by 0.01"},
+}
+
+
+@pytest.mark.parametrize(("skills", "verdict"), [({0: 0.1, 1: 2.0}, SHOWN), ({0: 2.0, 1: 0.1}, EXCLUDED)])
+def test_sweep_decides_the_claim_of_its_options(
+    skills: dict[int, float], verdict: str, make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    records, scores = with_scores(make_report, make_record, skills, {0: 6, 1: 6})
+    race = decide_complete_rounds(CLAIM_INFO, records, scores, base=None)
+    assert race.verdict == verdict
+    assert race.left_at == {}, "both stay, as each is compared with the other alone"
+
+
+def test_claim_about_a_configuration_that_failed_is_open(make_report: MakeReport, make_record: MakeRecord) -> None:
+    records, scores = with_scores(make_report, make_record, {0: 0.1, 1: 2.0}, {0: 2, 1: 1})
+    records = [replace(own, status="failed") if own.number == 1 else own for own in records]
+    race = decide_complete_rounds(CLAIM_INFO, records, scores, base=None)
+    assert race.verdict == OPEN
+    assert race.end, "nothing more is trained of the other one alone"
+
+
+def test_claim_is_not_decided_before_both_were_trained_twice(make_report: MakeReport, make_record: MakeRecord) -> None:
+    records, scores = with_scores(make_report, make_record, {0: 0.1, 1: 2.0}, {0: 2, 1: 1})
+    assert decide_complete_rounds(CLAIM_INFO, records, scores, base=None) == RaceRecord()

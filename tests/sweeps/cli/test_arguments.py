@@ -1,5 +1,6 @@
 """The command line: every flag, quotes around values, and every mistake as one line."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,22 @@ def test_only_what_is_typed_is_given() -> None:
         "reuse": False,
         "until_decided": 0.0,
     }
+
+
+def test_claim_is_one_argument(tmp_path: Path) -> None:
+    claim = "smart.weight=1 beats smart.weight=0 by 0.005"
+    assert given("--claim", claim) == {"claim": claim}
+    assert read("--claim", claim, "--data", str(tmp_path)).claim == claim
+    with pytest.raises(ValueError):
+        given("--claim", *claim.split())
+
+
+def test_examples_of_claims_in_the_help_are_valid(tmp_path: Path) -> None:
+    lines = [line.strip() for line in build_parser().format_help().splitlines()]
+    commands = [line.partition("run.py ")[2] for line in lines if "sweeps/run.py --claim" in line]
+    assert commands
+    for command in commands:
+        assert read(*shlex.split(command.replace("DIR", str(tmp_path)))).claimed is not None
 
 
 def test_quotes_keep_commas_and_blanks_of_a_value() -> None:

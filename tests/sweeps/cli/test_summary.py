@@ -1,5 +1,6 @@
 """The end of a sweep: exit codes, the summary, and copies of the records."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,11 +10,13 @@ from unittest.mock import Mock
 import pytest
 
 from mtlib.runtime.program_names import PROJECT_FOLDER
+from results.answers.answer_data import ANSWER_FILE
 from results.ensembles.selection_method import Settings
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.selection.select_all import SelectionRequest
+from results.sweep import load_sweep
 from sweeps.cli.summary import exit_code, finish_sweep, show_answer
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
@@ -58,6 +61,15 @@ def outcome_with(**changes: Any) -> SweepOutcome:
         ({"error": "no lane is left", "failures": {"0003-r0": "diverged"}}, 1),
         ({"limit": "--max-hours 2"}, 4),
         ({"limit": "--max-hours 2", "failures": {"0003-r0": "diverged"}}, 4),
+        ({"verdict": "shown"}, 0),
+        ({"verdict": "excluded"}, 5),
+        ({"verdict": "open"}, 6),
+        ({"verdict": "open", "failures": {"0001-r0": "diverged"}}, 3),
+        ({"verdict": "excluded", "failures": {"0001-r0": "diverged"}}, 3),
+        ({"verdict": "open", "limit": "--max-hours 2"}, 4),
+        ({"verdict": "open", "is_interrupted": True}, 130),
+        ({"verdict": "shown", "error": "no lane is left"}, 1),
+        ({"verdict": "shown", "closing_errors": ("no room",)}, 1),
     ],
 )
 def test_exit_code_describes_the_end(changes: dict[str, Any], code: int) -> None:
@@ -211,3 +223,70 @@ def test_end_that_cannot_be_printed_keeps_its_exit_code(
     assert show_answer(two_trials.folder)
     assert finish_sweep(two_trials, outcome_with(is_interrupted=True)).exit_code == 130
     assert finish_sweep(two_trials, outcome_with(), is_ranked=False).exit_code == 1
+
+
+@pytest.mark.parametrize("is_verbose", [True, False])
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"is_interrupted": True}, {"limit": "--max-steps 9"}, {"error": "no lane is left"}, {"verdict": "open"}],
+    ids=str,
+)
+def test_sweep_that_ends_leaves_its_answer_as_data(
+    two_trials: SweepOptions, is_verbose: bool, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeps.cli.summary.select_from", Mock(side_effect=KeyboardInterrupt))  # to save time
+    finish_sweep(two_trials, outcome_with(**how), is_verbose=is_verbose)
+    found = json.loads(Path(two_trials.folder, ANSWER_FILE).read_text())
+    assert found == json.loads(json.dumps(load_sweep(two_trials.folder).answer_data()))
+    assert found["trials"] == {"complete": 2}
+
+
+def test_answer_is_written_again_when_a_resumed_sweep_ends(two_trials: SweepOptions) -> None:
+    file = Path(two_trials.folder, ANSWER_FILE)
+    file.write_text("{}")
+    finish_sweep(two_trials, outcome_with(), is_verbose=False)
+    assert json.loads(file.read_text())["trials"] == {"complete": 2}
+
+
+def test_sweep_without_any_score_leaves_an_answer_too(options: Build) -> None:
+    asked = options()
+    assert finish_sweep(asked, outcome_with(counts={}), is_verbose=False).exit_code == 0
+    assert json.loads(Path(asked.folder, ANSWER_FILE).read_text())["effects"] == []
+
+
+@pytest.mark.parametrize("is_verbose", [True, False])
+@pytest.mark.parametrize("verdict", ["", "shown", "excluded", "open"])
+def test_answer_that_cannot_be_written_is_a_failure_with_a_message(
+    two_trials: SweepOptions,
+    is_verbose: bool,
+    verdict: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A script would read the answer of an earlier run."""
+    monkeypatch.setattr("sweeps.cli.summary.write_answer", Mock(side_effect=OSError("no room")))
+    monkeypatch.setattr("sweeps.cli.summary.select_from", Mock(side_effect=KeyboardInterrupt))  # to save time
+    ending = finish_sweep(two_trials, outcome_with(verdict=verdict), is_verbose=is_verbose)
+    assert ending.exit_code == 1
+    (message,) = [line for line in ending.messages if "no room" in line]
+    assert ANSWER_FILE in message
+    assert ("no room" in capsys.readouterr().err) == is_verbose
+
+
+def test_interrupted_sweep_keeps_its_exit_code_where_the_answer_cannot_be_written(
+    two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeps.cli.summary.write_answer", Mock(side_effect=OSError("no room")))
+    ending = finish_sweep(two_trials, outcome_with(is_interrupted=True), is_verbose=False)
+    assert ending.exit_code == 130
+    assert any("no room" in line for line in ending.messages)
+
+
+@pytest.mark.parametrize("bucket_is_away", [True, False])
+def test_nothing_is_written_for_a_sweep_that_is_another_drivers(
+    two_trials: SweepOptions, bucket_is_away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeps.cli.summary.is_away", lambda _folder: bucket_is_away)
+    ended = outcome_with(error="taken over", is_lost=not bucket_is_away)
+    finish_sweep(two_trials, ended, is_verbose=False)
+    assert not Path(two_trials.folder, ANSWER_FILE).exists()

@@ -12,12 +12,23 @@ from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS as TASK_FILES
 from mtlib.tasks import TaskFiles
 from results.answers.race_words import decision_lines
-from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of, race_to_json
+from results.records.race import (
+    DECIDED,
+    EXCLUDED,
+    LAST_ROUND,
+    SHOWN,
+    UNDECIDABLE,
+    ClaimEstimate,
+    RaceRecord,
+    RoundDecision,
+    race_of,
+    race_to_json,
+)
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.history import KnownTrials
-from sweeps.driver.resume import describe_progress, relocate, resume_sweep
+from sweeps.driver.resume import continued_race, describe_progress, relocate, resume_sweep
 from sweeps.driver.trials.table import open_table
 from sweeps.driver.trials.trial import make_trial, num_left_to_run
 from sweeps.options import SweepOptions, SweepPlan
@@ -176,6 +187,38 @@ def test_race_that_ended_undecided_goes_on_where_it_may_be_decided_now(
     going = RaceRecord(decisions=(dataclasses.replace(last, end="", expected_rounds=(more.replicates,) * 2),))
     assert resume(more, inputs)[0].race == going
     assert race_of(read_sweep(own.folder)) == going
+
+
+def claim_options(tmp_path: Path, replicates: int) -> SweepOptions:
+    claim = "smart.weight=1 beats smart.weight=0"
+    storage = f"{tmp_path}/storage"
+    return SweepOptions(name="mine", storage=storage, claim=claim, until_decided=0.0, replicates=replicates)
+
+
+def info_of_claim(last: RoundDecision) -> dict[str, Any]:
+    """The content of `sweep.json` of a race about a claim with at most 5 replicates."""
+    return {"options": {"until_decided": 0.0}, "replicates": 5, "race": race_to_json([last])}
+
+
+@pytest.mark.parametrize("end", [SHOWN, EXCLUDED])
+def test_decided_claim_stays_decided_with_more_replicates(tmp_path: Path, end: str) -> None:
+    estimate = ClaimEstimate(difference=0.1, margin=0.05, needed=None)
+    last = RoundDecision(num_rounds=4, open=(0, 1), end=end, claimed=estimate)
+    for replicates in (5, 30):
+        race = continued_race(info_of_claim(last), claim_options(tmp_path, replicates))
+        assert race == RaceRecord(decisions=(last,))
+
+
+@pytest.mark.parametrize("end", [LAST_ROUND, UNDECIDABLE])
+def test_open_claim_goes_on_with_more_replicates_and_keeps_its_estimate(tmp_path: Path, end: str) -> None:
+    estimate = ClaimEstimate(difference=0.1, margin=0.2, needed=11)
+    last = RoundDecision(num_rounds=5, open=(0, 1), end=end, claimed=estimate)
+    info = info_of_claim(last)
+    assert continued_race(info, claim_options(tmp_path, 5)) == RaceRecord(decisions=(last,))
+    race = continued_race(info, claim_options(tmp_path, 12))
+    assert race is not None
+    (going,) = race.decisions
+    assert (race.end, going.claimed, going.num_rounds, going.expected_rounds) == ("", estimate, 5, (12, 12))
 
 
 def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> None:

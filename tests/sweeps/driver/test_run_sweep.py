@@ -31,6 +31,7 @@ from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.records.driver_file import DRIVER_FILE, Ownership
 from results.records.predictions import read_predictions
+from results.records.race import RaceRecord, RoundDecision
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
 from search_spaces.space import SearchSpace
@@ -44,6 +45,7 @@ from sweeps.driver.run_sweep import (
     close_sweep,
     handle_event,
     keep_house,
+    outcome_of,
     run_on_ray,
     run_plan,
 )
@@ -376,3 +378,25 @@ def test_sweep_that_another_driver_has_taken_is_not_written_into(
     assert outcome.is_lost
     assert "has taken the sweep over" in str(outcome.error)
     assert {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("race", "verdict"),
+    [
+        (None, "open"),
+        (RaceRecord(), "open"),
+        (RaceRecord(decisions=(RoundDecision(num_rounds=3, open=(0, 1), end="last round"),)), "open"),
+        (RaceRecord(decisions=(RoundDecision(num_rounds=3, open=(0, 1), end="shown"),)), "shown"),
+        (RaceRecord(decisions=(RoundDecision(num_rounds=3, open=(0, 1), end="excluded"),)), "excluded"),
+    ],
+)
+def test_outcome_of_a_claim_has_its_verdict(make_plan: MakePlan, race: RaceRecord | None, verdict: str) -> None:
+    of_claim = make_plan(
+        claim="smart.weight=1 beats base", until_decided=0.0, replicates=5, grid={"smart.weight": (0, 1)}
+    )
+    assert outcome_of(open_table(replace(of_claim, race=race)), ()).verdict == verdict
+
+
+def test_outcome_of_a_race_for_the_best_has_no_verdict(make_plan: MakePlan) -> None:
+    plan = make_plan(until_decided=0.0, replicates=5)
+    assert outcome_of(open_table(replace(plan, race=RaceRecord())), ()).verdict == ""

@@ -103,7 +103,7 @@ def test_every_option_but_place_and_those_of_one_command_is_read_back(tmp_path: 
     back = read_saved_options(options.folder)
     assert back == replace(options, resume=True, **of_one_command)
     plain = saved_options(SweepOptions(space="smart_lambda", name="mine", storage=options.storage))
-    assert {key for key, value in saved_options(options).items() if value == plain[key]} == {"space"}
+    assert {key for key, value in saved_options(options).items() if value == plain[key]} == {"space", "claim"}
 
 
 def test_resumed_sweep_keeps_its_options_but_those_that_may_change(tmp_path: Path) -> None:
@@ -218,3 +218,78 @@ def test_sweep_is_found_by_name_or_folder(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     assert find_sweep_folder("storage/mine", nowhere) == folder
     assert "nowhere/other is no sweep folder" in one_line_error(find_sweep_folder, "other", nowhere)
+
+
+CLAIM = "smart.weight=1 beats smart.weight=0 by 0.005"
+
+
+def test_claim_needs_no_space_and_has_the_defaults_of_a_race() -> None:
+    options = read(claim=CLAIM)
+    assert (options.claim, options.space, options.search) == (CLAIM, None, "grid")
+    assert (options.until_decided, options.replicates, options.replicate_best) == (0.0, MOST_RACED, None)
+    assert read(claim=CLAIM, replicates=6).replicates == 6
+    assert read(claim=CLAIM, space="smart_lambda").space == "smart_lambda"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vary": {"smart.num_steps": "1,2"}},
+        {"vary": {"smart.epsilon": "1e-5..1e-4"}},
+        {"search": "tpe"},
+        {"search": "random"},
+        {"until_decided": 0.0},
+        {"until_decided": 0.01},
+        {"replicate_best": 2},
+        {"scheduler": "asha"},
+    ],
+    ids=str,
+)
+def test_claim_is_given_without_another_question_or_way_to_search(changes: dict[str, Any]) -> None:
+    message = one_line_error(read, claim=CLAIM, **changes)
+    assert "must be left out with" in message
+    assert "--claim" in message
+
+
+@pytest.mark.parametrize("claim", ["smart.weight=1", "", 1, "a=1 beats a=1"])
+def test_claim_that_cannot_be_read_is_one_line(claim: Any) -> None:
+    assert one_line_error(read, space="smart_lambda", claim=claim).startswith("--claim must ")
+
+
+def test_encoder_folder_of_a_claim_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my own").mkdir()
+    found = read(claim="'encoder.name=./my own' smart.weight=1 beats encoder.name=owner/name by 0.01 in sst").claimed
+    assert found is not None
+    assert found.better == {"encoder.name": f"{tmp_path}/my own", "smart.weight": "1"}
+    assert (found.worse, found.margin, found.task) == ({"encoder.name": "owner/name"}, 0.01, "sst")
+    message = one_line_error(read, claim="encoder.name=./none beats base")
+    assert message.startswith("--claim encoder.name must be a hub name or a folder that exists")
+
+
+def test_claim_is_read_back_and_stays_when_its_sweep_is_resumed(tmp_path: Path) -> None:
+    begun = stored(tmp_path, space=None, claim=CLAIM, until_decided=0.0, replicates=5)
+    assert read(resume=begun.folder) == replace(begun, resume=True)
+    assert read(resume=begun.folder, replicates=9) == replace(begun, resume=True, replicates=9)
+
+
+@pytest.mark.parametrize(
+    ("given", "flag"),
+    [
+        ({"claim": CLAIM}, "--claim must be left out with --resume"),
+        ({"until_decided": 0.01}, "--until-decided"),
+        ({"replicate_best": 2}, "--replicate-best"),
+        ({"vary": {"smart.weight": "0,1,2"}}, "--vary"),
+        ({"extend": 1}, "--extend"),
+        ({"replicates": 4}, "--replicates must not be lowered"),
+    ],
+    ids=str,
+)
+def test_resumed_claim_stays_what_it_was(tmp_path: Path, given: dict[str, Any], flag: str) -> None:
+    begun = stored(tmp_path, space=None, claim=CLAIM, until_decided=0.0, replicates=5)
+    assert flag in one_line_error(read, resume=begun.folder, **given)
+
+
+def test_claim_is_not_added_to_a_sweep_that_began_without_one(tmp_path: Path) -> None:
+    message = one_line_error(read, resume=stored(tmp_path).folder, claim=CLAIM)
+    assert message.startswith("--claim must be left out with --resume")

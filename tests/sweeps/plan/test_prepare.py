@@ -220,3 +220,44 @@ def test_the_name_of_a_new_sweep_must_be_free(options: Build, tmp_path: Path) ->
     assert "it has no sweep.json: if a sweep was killed when it began there" in one_line_error(
         check_name_is_free, asked
     )
+
+
+def claim_of(claim: str, **changes: Any) -> dict[str, Any]:
+    """Options of a sweep that checks a claim."""
+    return {"space": None, "claim": claim, "until_decided": 0.0, "replicates": 5, **changes}
+
+
+def test_claim_replaces_what_the_space_searches_and_keeps_its_base_and_set(options: Build, tiny_folder: Path) -> None:
+    asked = claim_of("smart.weight=1 beats smart.weight=0.5", space="orders", set={"optimizer.learning_rate": "0.5"})
+    space = prepare_rows(options(**asked, data=tiny_folder)).space
+    base = load_space("orders").base.override({"optimizer.learning_rate": 0.5})
+    assert [config.smart.weight for config in grid_configs(space)] == [0.5, 1.0]
+    assert grid_configs(space)[0] == base.override({"smart.weight": 0.5}) == space.base
+    assert space.metric == load_space("orders").metric
+    named = prepare_rows(options(**claim_of("smart.weight=1 beats base in sts"), data=tiny_folder)).space
+    assert named.metric == "sts"
+
+
+def test_sweep_of_a_claim_is_called_by_it_and_the_time(options: Build) -> None:
+    name = with_name(options(name="", **claim_of("smart.weight=1 beats base")), None).name
+    assert re.fullmatch(r"claim-\d{8}-\d{6}", name)
+
+
+def test_claim_compares_two_encoders(options: Build, tiny_folder: Path) -> None:
+    space = prepare_rows(options(**claim_of("encoder.name=a beats encoder.name=b"), data=tiny_folder)).space
+    assert [config.encoder.name for config in grid_configs(space)] == ["b", "a"]
+
+
+@pytest.mark.xfail(strict=True, reason="with_searched_encoder gives the base the one encoder that the claim names")
+@pytest.mark.parametrize(
+    ("claim", "names"),
+    [
+        ("encoder.name=a beats base", ["bert-base-uncased", "a"]),
+        ("base beats encoder.name=a", ["a", "bert-base-uncased"]),
+    ],
+)
+def test_claim_compares_an_encoder_with_that_of_the_base(
+    options: Build, tiny_folder: Path, claim: str, names: list[str]
+) -> None:
+    space = prepare_rows(options(**claim_of(claim), data=tiny_folder)).space
+    assert [config.encoder.name for config in grid_configs(space)] == names

@@ -15,6 +15,7 @@ from search_spaces.domain import Float
 from sweeps.driver.trials.trial import (
     left_to_run,
     make_trial,
+    most_replicates,
     num_left_to_run,
     replicates_left,
     trial_of,
@@ -176,3 +177,39 @@ def test_configurations_still_to_be_sampled_are_counted(make_plan: MakePlan, num
     plan = make_plan(trials=2 + num_new, **SAMPLED)
     known = known_of(plan, "complete", "pruned")
     assert num_left_to_run(plan, known, None) == num_new
+
+
+CLAIM: dict[str, Any] = {
+    "claim": "smart.weight=0.3 beats smart.weight=0",
+    "until_decided": 0.0,
+    "grid": {"smart.weight": (0.0, 0.3)},
+}
+
+
+def claim_after(num_rounds: int, end: str = "") -> RaceRecord:
+    """A race about a claim whose last decision was after so many rounds."""
+    return RaceRecord(decisions=(RoundDecision(num_rounds=num_rounds, open=(0, 1), end=end),))
+
+
+def test_claim_is_trained_one_round_at_a_time(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=9, **CLAIM)
+    trained = {(number, again): 0.5 for number in range(2) for again in range(2)}
+    first = scored(plan, {(0, 0): 0.5, (1, 0): 0.5})
+    assert left_to_run(plan, first, RaceRecord()) == [(0, 1), (1, 1)], "two rounds precede the first decision"
+    assert left_to_run(plan, scored(plan, trained), RaceRecord()) == [], "its decision is waited for"
+    assert sorted(left_to_run(plan, scored(plan, trained), claim_after(2))) == [(0, 2), (1, 2)]
+    third = scored(plan, trained | {(1, 2): 0.5})
+    assert left_to_run(plan, third, claim_after(2)) == [(0, 2)]
+
+
+@pytest.mark.parametrize("end", ["shown", "excluded", "undecidable", "last round"])
+def test_claim_that_has_ended_trains_nothing_more(make_plan: MakePlan, end: str) -> None:
+    plan = make_plan(replicates=9, **CLAIM)
+    trained = scored(plan, {(number, again): 0.5 for number in range(2) for again in range(4)})
+    assert left_to_run(plan, trained, claim_after(4, end)) == []
+
+
+def test_claim_has_at_most_its_replicates(make_plan: MakePlan) -> None:
+    options = make_plan(replicates=4, **CLAIM).options
+    rounds = [RaceRecord(), *(claim_after(number) for number in (2, 3, 4))]
+    assert [most_replicates(options, race, 0) for race in rounds] == [2, 3, 4, 4]

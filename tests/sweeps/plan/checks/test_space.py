@@ -41,11 +41,24 @@ from tests.sweeps.plan.conftest import Build, space_with
             {"vary": {"tasks.*.batch_size": "8,16"}, "set": {"tasks.sts.batch_size": "4"}},
             "--set must leave alone what --vary searches (tasks.sst.batch_size, tasks.qqp.batch_size, ",
         ),
+        (
+            {"claim": "smart.weight=1 beats base", "set": {"smart.weight": "2"}},
+            "--set must leave alone what --claim searches (smart.weight), got smart.weight=2",
+        ),
+        (
+            {"claim": "base beats tasks.*.batch_size=8", "set": {"tasks.sts.batch_size": "4"}},
+            "--set must leave alone what --claim searches (tasks.sst.batch_size, tasks.qqp.batch_size, ",
+        ),
+        ({"claim": "seed=1 beats base"}, "seed must be given by --seed, not by --claim, got seed=1"),
+        ({"claim": "base beats replicate=1"}, "replicate must be given by --replicates, not by --claim, got "),
+        ({"claim": "data.hold_out=.1 beats base"}, "data.hold_out must be given by --hold-out, not by --claim, got "),
+        ({"claim": "data.tasks.sst.weight=1 beats base"}, "--claim must leave the definitions of tasks to tasks.toml"),
     ],
 )
 def test_key_with_a_flag_or_that_is_searched_is_refused(options: Build, changes: dict[str, Any], message: str) -> None:
     asked = load_space("smart_lambda")
-    assert one_line_error(check_changes, options(**changes), asked.base, asked).startswith(message)
+    race = {"until_decided": 0.0, "replicates": 5} if "claim" in changes else {}
+    assert one_line_error(check_changes, options(**race, **changes), asked.base, asked).startswith(message)
 
 
 def test_set_must_not_change_keys_of_a_named_point(options: Build) -> None:
@@ -56,6 +69,13 @@ def test_set_must_not_change_keys_of_a_named_point(options: Build) -> None:
         assert ("'stages.*.KEY=VALUE' sets a key in all stages" in message) == (key != "smart.weight")
     check_changes(options(set={"stages.*.epochs": "1", "optimizer.learning_rate": "1"}), asked.base, asked)
     check_changes(options(vary={"encoder.name": "a,b"}, set={"smart.weight": "1"}), asked.base, asked)
+    claim = options(
+        claim="encoder.name=a beats encoder.name=b",
+        until_decided=0.0,
+        replicates=5,
+        set={"stages.*.epochs": "1", "smart.weight": "1"},
+    )
+    check_changes(claim, asked.base, asked)
 
 
 @pytest.mark.parametrize(
