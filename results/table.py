@@ -93,8 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)
     require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
-    is_alone = not (options.csv or options.effects or options.difference)
-    require(not options.json or is_alone, "--json must be given alone: it holds the effects too", "another flag")
+    others = [f"--{name}" for name in ("csv", "effects", "difference") if getattr(options, name)]
+    require(not options.json or not others, "--json must be given alone: it holds the effects too", " ".join(others))
     require(options.csv or not options.spreadsheet_safe, "--spreadsheet-safe must come with --csv", "none")
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)

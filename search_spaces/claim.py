@@ -8,16 +8,16 @@ from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import key_and_value
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import require, require_name
 from search_spaces.domain import SearchKey, expand_tasks
 from search_spaces.space import SearchSpace
-from search_spaces.vary import value_in_base
+from search_spaces.vary import typed_value, value_in_base
 
-NAME = "claim"
+CLAIM_NAME = "claim"
 """Name of such a space, with which the name of its sweep begins."""
 BEATS, BY, IN = "beats", "by", "in"
 """The words between the parts of a claim."""
-BASE = "base"
+BASE_SIDE = "base"
 """Stands for the base configuration, in place of settings."""
 EXAMPLE = "smart.weight=1 beats smart.weight=0 by 0.005"
 WORSE, BETTER = 0, 1
@@ -44,7 +44,8 @@ class Claim:
     @property
     def text(self) -> str:
         """The claim as it is typed."""
-        margin, task = f" {BY} {self.margin:g}" * (self.margin > 0), "" if self.task is None else f" {IN} {self.task}"
+        margin = f" {BY} {typed_value(self.margin)}" if self.margin else ""
+        task = "" if self.task is None else f" {IN} {self.task}"
         return f"{side_text(self.better)} {BEATS} {side_text(self.worse)}{margin}{task}"
 
     @property
@@ -59,7 +60,7 @@ class Claim:
 
 def side_text(settings: Mapping[str, str]) -> str:
     """Returns the settings of one side as they are typed."""
-    return " ".join(shlex.quote(f"{key}={value}") for key, value in settings.items()) or BASE
+    return " ".join(shlex.quote(f"{key}={value}") for key, value in settings.items()) or BASE_SIDE
 
 
 def read_claim(text: str) -> Claim:
@@ -68,7 +69,7 @@ def read_claim(text: str) -> Claim:
     Raises:
         ValueError: it has another form, both sides are the same, or the margin is no number from 0 to 1.
     """
-    rule = f"--claim must be e.g. '{EXAMPLE}', with 'in TASK' at its end for the score of one task"
+    rule = f"--claim must be e.g. '{EXAMPLE}' (KEY=VALUE ... {BEATS} KEY=VALUE ... [{BY} X] [{IN} TASK])"
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -82,7 +83,7 @@ def read_claim(text: str) -> Claim:
     if len(rest) > 2 and rest[-2] == BY:
         *rest, _, size = rest
         margin = read_margin(size)
-    require(bool(first and rest), rule, repr(text))
+    require(bool(first and rest) and not {BY, IN} & {*first, *rest}, rule, repr(text))
     claim = Claim(better=read_side(first), worse=read_side(rest), margin=margin, task=task)
     require(claim.better != claim.worse, "--claim must name two configurations that differ", repr(text))
     return claim
@@ -102,7 +103,7 @@ def read_margin(text: str) -> float:
 
 def read_side(words: Sequence[str]) -> dict[str, str]:
     """Reads the settings of one side; ValueError if one is no key and value, or a key is there twice."""
-    if list(words) == [BASE]:
+    if list(words) == [BASE_SIDE]:
         return {}
     found = dict(key_and_value("--claim", word, "smart.weight=1") for word in words)
     require(len(found) == len(words), "--claim must name each key once on a side", " ".join(words))
@@ -121,13 +122,15 @@ def claim_space(base: TrialConfig, metric: str, claim: Claim) -> SearchSpace:
         ValueError: one line: an unknown key or task, a value that does not fit, or two equal configurations.
     """
     try:
+        require_name(claim.task or metric, ("overall", *base.active_tasks), "score")
         worse, better = (base.override(expand_tasks(side, base.active_tasks)) for side in (claim.worse, claim.better))
+        require(worse != better, "both sides must differ", f"the same configuration by '{claim.text}'")
         sides = [tuple(value_in_base(side, key, {}) for key in claim.keys) for side in (worse, better)]
         joined = len(claim.keys) > 1
         key: SearchKey = tuple(claim.keys) if joined else claim.keys[0]
         values: tuple[Any, ...] = tuple(sides) if joined else tuple(value for (value,) in sides)
         return SearchSpace(
-            name=NAME,
+            name=CLAIM_NAME,
             question=claim.question,
             base=worse,
             metric=metric if claim.task is None else claim.task,

@@ -69,6 +69,8 @@ class FinishedSweep:
     """Why each failed trial failed, by its id."""
     messages: tuple[str, ...]
     """What went wrong, a line each; empty if nothing did."""
+    verdict: str = ""
+    """Whether the claim that it checks is `shown`, `excluded` or `open`; empty if it checks none."""
 
     @property
     def status(self) -> SweepStatus:
@@ -152,7 +154,7 @@ def run_sweep(
 
     Args:
         space: name of a built-in space, path of a file, or a space that was built in Python, which is kept with the
-            sweep. None for `vary` alone, and with `resume`.
+            sweep. None for `vary` or `claim` alone, and with `resume`.
         verbose: whether to print what the command prints, and to select ensembles at the end as it does. Otherwise
             nothing is printed, and `FinishedSweep.select` selects.
         trust_methods: whether Python that a resumed sweep holds is run also if it is not this user's, or in a bucket.
@@ -181,6 +183,7 @@ def run_sweep(
         counts=ending.outcome.counts,
         failures=ending.outcome.failures,
         messages=ending.messages,
+        verdict=ending.outcome.verdict,
     )
 
 

@@ -145,17 +145,15 @@ class SweepOptions:
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
         if self.claimed is not None:  # else it cannot be read
-            require(
-                not self.vary, "--claim must be left out with --vary: it names the two that are compared", self.claim
-            )
-            require(self.search == "grid", "--search must be left out with --claim", self.search)
-            is_plain = self.until_decided == 0 and self.replicate_best is None and self.scheduler == "none"
-            rule = "--until-decided, --replicate-best and --scheduler must be left out with --claim"
-            require(is_plain, rule, self.claim)
+            kept: dict[str, Any] = {"vary": {}, "search": "grid", "trials": None, "scheduler": "none"}
+            for name, value in {**kept, "until_decided": 0.0, "replicate_best": None}.items():
+                rule = f"{flag_of(name)} must be left out with --claim, which names what is compared"
+                require(getattr(self, name) == value, rule, getattr(self, name))
         if self.until_decided is not None:
             rule = "--until-decided must be a difference in score, at least 0 and below 1, the whole range, e.g. 0.01"
             require(0 <= self.until_decided < 1, rule, self.until_decided)
-            require(self.replicates >= 2, "--replicates must be at least 2 with --until-decided", self.replicates)
+            flag = "--until-decided" if self.claim is None else "--claim"
+            require(self.replicates >= 2, f"--replicates must be at least 2 with {flag}", self.replicates)
             can_race = self.search == "grid" or self.replicate_best is not None
             require(can_race, "--until-decided of a search must come with --replicate-best", "none")
         for flag in ("seed", "keep-gb", "node-wait-minutes", "extend"):

@@ -67,7 +67,8 @@ def answer_question(
         base_number: of the base configuration, if the search has a trial of it.
     """
     if not effects.compared:
-        not_known = f"Not known yet: {effects.why_none}."
+        of_claim = "" if effects.claim is None else f"Open: it is not decided whether {effects.claim.text}. "
+        not_known = f"{of_claim}Not known yet: {effects.why_none}."
         return SweepAnswer(question=effects.question, found=[not_known], conditions=left_out(effects, records))
     is_one = effects.metric in effects.columns
     main = list(score_answer(effects, records, difference) if is_one else task_answers(effects))

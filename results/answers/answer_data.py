@@ -12,6 +12,7 @@ from mtlib.tasks import Task
 from results.answers.answer import SweepAnswer, answer_of, forecasts
 from results.answers.effects_table import effects_frame
 from results.records.files import write_json
+from results.records.race import ClaimEstimate
 from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.ranking import RankedConfiguration, to_frame
 from results.stats.texts import frame_value
@@ -70,17 +71,18 @@ def claim_data(effects: SweepEffects) -> dict[str, Any] | None:
     """Returns what is known of the claim that a sweep checks; None if it checks none."""
     if effects.claim is None:
         return None
-    estimates = [own.claimed for own in effects.race.decisions if own.claimed is not None]
-    found = estimates[-1] if estimates else None
+    known = [own.claimed for own in effects.race.decisions if own.claimed and own.claimed.limits]
+    found = known[-1] if known else ClaimEstimate()
+    low, high = found.limits or (None, None)
     return {
         "text": effects.claim.text,
         "margin": effects.claim.margin,
         "verdict": effects.race.verdict,
         "rounds": effects.race.num_rounds,
-        "difference": None if found is None else found.difference,
-        "at_least": None if found is None else found.difference - found.margin,
-        "at_most": None if found is None else found.difference + found.margin,
-        "replicates_needed": None if found is None else found.needed,
+        "difference": found.difference,
+        "at_least": low,
+        "at_most": high,
+        "replicates_needed": found.needed,
     }
 
 
@@ -90,21 +92,22 @@ def race_data(effects: SweepEffects) -> dict[str, Any] | None:
         return None
     last = asdict(effects.race.decisions[-1])
     left = {f"{number:04d}": rounds for number, rounds in effects.race.left_at.items()}
-    shown = {name: last[name] for name in ("open", "expected_rounds", "end")}
-    return {"rounds": effects.race.num_rounds, **shown, "left_after": left}
+    numbers = {name: list(last[name]) for name in ("open", "expected_rounds")}
+    return {"rounds": effects.race.num_rounds, **numbers, "end": last["end"], "left_after": left}
 
 
 def forecast_data(effects: SweepEffects) -> list[dict[str, Any]]:
-    """Returns, for each key of a grid with an undecided difference, how many replicates would decide the largest."""
+    """Returns, for each key of a grid with an undecided difference, how many replicates would decide the largest; none
+    of a race, which decides by itself."""
     column = effects.columns.get(effects.metric)
-    if column is None or effects.claim is not None:
+    if column is None or effects.race.decisions:
         return []
     answers = [answer_of(key, column) for key in effects.keys if key.name in column.values]
     return [
         {
             "key": answer.key.name,
-            "value": plain(frame_value(found.of.value)),
-            "base": plain(frame_value(found.base)),
+            "value": as_json(frame_value(found.of.value)),
+            "base": as_json(frame_value(found.base)),
             "difference": column.value_of(found.of.difference or 0.0),
             "replicates_needed": found.needed,
             "times_rows_needed": found.times_rows if found.times_rows > 1 else None,
@@ -116,12 +119,13 @@ def forecast_data(effects: SweepEffects) -> list[dict[str, Any]]:
 
 def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Returns the rows of a data frame as JSON has them, with None for what is missing."""
-    return [{str(name): plain(value) for name, value in row.items()} for row in frame.astype(object).to_dict("records")]
+    rows = frame.astype(object).to_dict("records")
+    return [{str(name): as_json(value) for name, value in row.items()} for row in rows]
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Returns a cell as JSON has it."""
     if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return [as_json(item) for item in value]
     is_missing = pd.isna(value) or (isinstance(value, float) and not math.isfinite(value))
     return None if is_missing else value

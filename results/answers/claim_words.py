@@ -2,8 +2,17 @@
 
 from collections.abc import Callable
 
-from results.records.race import EXCLUDED, LAST_ROUND, SHOWN, ClaimEstimate, RaceRecord, RoundDecision
-from results.stats.texts import capitalized, change_text
+from results.records.race import (
+    EXCLUDED_CLAIM,
+    LAST_ROUND,
+    OPEN_CLAIM,
+    SHOWN_CLAIM,
+    ClaimEstimate,
+    RaceRecord,
+    RoundDecision,
+)
+from results.stats.power import MAX_REPLICATES
+from results.stats.texts import capitalized
 from search_spaces.claim import Claim
 
 
@@ -18,7 +27,7 @@ def claim_decision_words(decision: RoundDecision) -> str:
 
 def claim_ending(decision: RoundDecision) -> str:
     """Returns why the race about a claim ends after a round; empty if it goes on."""
-    if decision.end in (SHOWN, EXCLUDED, ""):
+    if decision.end in (SHOWN_CLAIM, EXCLUDED_CLAIM, ""):
         return f"the claim is {decision.end}" if decision.end else ""
     if decision.end == LAST_ROUND:
         return "the claim is open and there are no more rounds (--replicates)"
@@ -26,9 +35,11 @@ def claim_ending(decision: RoundDecision) -> str:
 
 
 def limits_text(found: ClaimEstimate) -> str:
-    """E.g. `difference +.012, at least +.001, at most +.023`, in score."""
-    least, most = (change_text(found.difference + sign * found.margin) for sign in (-1, 1))
-    return f"difference {change_text(found.difference)}, at least {least}, at most {most}"
+    """E.g. `difference +.0120, at least +.0010, at most +.0230`, in score."""
+    if found.difference is None or found.limits is None:
+        return "the two have no trainings in common that ended well"
+    size, least, most = (f"{number:+.4f}".replace("0.", ".", 1) for number in (found.difference, *found.limits))
+    return f"difference {size}, at least {least}, at most {most}"
 
 
 def claim_answer(claim: Claim, race: RaceRecord, measure: str, cost: Callable[[int], str]) -> str:
@@ -40,18 +51,20 @@ def claim_answer(claim: Claim, race: RaceRecord, measure: str, cost: Callable[[i
         measure: what is better or worse, as in `ColumnEffects.measure`.
         cost: says what so many replicates cost, and the command.
     """
-    last = next((own for own in reversed(race.decisions) if own.claimed is not None), None)
-    said = {SHOWN: f"Shown: {claim.text}.", EXCLUDED: f"Excluded: it is not true that {claim.text}."}
-    verdict = said.get(race.verdict, f"Open: it is not decided whether {claim.text}.")
-    if last is None or last.claimed is None:
-        return f"{verdict} Both must have been trained twice."
-    sure = f"each limit 95 %, however often you look; {last.num_rounds} replicates"
-    found = f"{verdict} {capitalized(measure)}: {limits_text(last.claimed)} ({sure})."
+    said = {
+        SHOWN_CLAIM: f"Shown: {claim.text}.",
+        EXCLUDED_CLAIM: f"Excluded: it is not true that {claim.text}.",
+        OPEN_CLAIM: f"Open: it is not decided whether {claim.text}.",
+    }
+    known = [(own.num_rounds, own.claimed) for own in race.decisions if own.claimed and own.claimed.limits]
+    if not known:
+        return f"{said[race.verdict]} Both must have been trained twice, and ended well."
+    num_rounds, found = known[-1]
+    sure = f"each limit 95 %, however often you look; {num_rounds} replicates"
+    text = f"{said[race.verdict]} {capitalized(measure)}: {limits_text(found)} ({sure})."
     if race.is_final:
-        return found
-    needed = last.claimed.needed
-    if needed is None:
-        return f"{found} No number of replicates would decide it, if the difference stays: dev is too small."
-    if not race.end:
-        return f"{found} If the difference stays, about {needed} replicates decide it."
-    return f"{found} If the difference stays, about {needed} replicates decide it: {cost(needed)}"
+        return text
+    if found.needed is None:
+        return f"{text} If the difference stays, not even {MAX_REPLICATES} replicates decide it."
+    more = f": {cost(found.needed)}" if race.end else "."
+    return f"{text} If the difference stays, about {found.needed} replicates decide it{more}"

@@ -11,7 +11,7 @@ RACE_KEY = "race"
 
 DECIDED, UNDECIDABLE, LAST_ROUND = "decided", "undecidable", "last round"
 """Why a race ended: one configuration is left, or the rounds left are not likely to decide, or there are no more."""
-SHOWN, EXCLUDED, OPEN = "shown", "excluded", "open"
+SHOWN_CLAIM, EXCLUDED_CLAIM, OPEN_CLAIM = "shown", "excluded", "open"
 """What is known of a claim. A race about one ends with the first or second of these, or as any other."""
 
 
@@ -19,14 +19,21 @@ SHOWN, EXCLUDED, OPEN = "shown", "excluded", "open"
 class ClaimEstimate:
     """By how much one configuration is better than another, after a round."""
 
-    difference: float
-    """In score."""
-    margin: float
+    difference: float | None = None
+    """In score; None where the two have no trainings to compare."""
+    margin: float | None = None
     """The true difference is more than this above `difference` with 5 % probability at most, over all rounds, and as
-    much below it with 5 % at most."""
+    much below it with 5 % at most; None as `difference`."""
     needed: int | None = None
     """Replicates after which the claim is expected to be decided, if the difference stays as it is; None where it is
-    decided, or where no number of them decides it on this dev set."""
+    decided, or where no number of them up to 200 decides it."""
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Low and high of the difference; None where it is not known."""
+        if self.difference is None or self.margin is None:
+            return None
+        return self.difference - self.margin, self.difference + self.margin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +101,12 @@ class RaceRecord:
     @property
     def is_final(self) -> bool:
         """Whether it ended with a decision, which further rounds do not change."""
-        return self.end in (DECIDED, SHOWN, EXCLUDED)
+        return self.end in (DECIDED, SHOWN_CLAIM, EXCLUDED_CLAIM)
 
     @property
     def verdict(self) -> str:
         """What is known of the claim that it is about: `shown`, `excluded` or `open`."""
-        return self.end if self.end in (SHOWN, EXCLUDED) else OPEN
+        return self.end if self.end in (SHOWN_CLAIM, EXCLUDED_CLAIM) else OPEN_CLAIM
 
     @property
     def num_rounds(self) -> int:

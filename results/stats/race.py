@@ -21,9 +21,9 @@ import numpy as np
 from mtlib.runtime.errors import require
 from results.records.race import (
     DECIDED,
-    EXCLUDED,
+    EXCLUDED_CLAIM,
     LAST_ROUND,
-    SHOWN,
+    SHOWN_CLAIM,
     UNDECIDABLE,
     ClaimEstimate,
     RaceRecord,
@@ -31,7 +31,7 @@ from results.records.race import (
     race_of,
 )
 from results.records.replicated_best import further_replicated
-from results.records.trials import COMPLETED, TrialRecord
+from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import ConfigurationMeans, ModelScores, configuration_means
 from results.stats.error_spending import Look, rounds_looked_at
 from results.stats.looks import look_after, looks_at, round_to_decide
@@ -120,7 +120,8 @@ def decide_claim(models: ModelScores, numbers: Sequence[int], look: Look, rules:
     """
     assert rules.claim is not None
     means, most = configuration_means(models), rules.most_rounds
-    is_last, own = look.num_rounds >= most, RoundDecision(num_rounds=look.num_rounds, open=tuple(sorted(numbers)))
+    own = RoundDecision(num_rounds=look.num_rounds, open=tuple(sorted(numbers)), claimed=ClaimEstimate())
+    is_last = look.num_rounds >= most
     if len(numbers) < 2:  # the other one has no training that ended well
         return replace(own, end=UNDECIDABLE)
     if not means.has_replicates:  # as some have failed
@@ -129,9 +130,9 @@ def decide_claim(models: ModelScores, numbers: Sequence[int], look: Look, rules:
     pairs, above = compare_pairs(means, places), float(means.means[places[1]] - means.means[places[0]])
     margin, forecast = float(pairs.limits(look)[0, 1]), ClaimForecast()
     if above - margin > rules.claim:
-        end = SHOWN
+        end = SHOWN_CLAIM
     elif above + margin <= rules.claim:  # also where both trained the same
-        end = EXCLUDED
+        end = EXCLUDED_CLAIM
     else:
         forecast = rounds_to_decide(pairs, above - rules.claim, look)
         may_go_on = look.num_rounds < FEWEST_ROUNDS or (forecast.possible or np.inf) <= most
@@ -252,7 +253,7 @@ def decide_complete_rounds(
         base: number of the configuration that others are compared with, if there is one.
 
     Raises:
-        ValueError: the configurations have different tasks, so that their scores cannot be compared.
+        ValueError: the configurations have different tasks, so that their overall scores cannot be compared.
     """
     race, options = race_of(info) or RaceRecord(), info["options"]
     text = options.get("claim")
@@ -265,7 +266,8 @@ def decide_complete_rounds(
         look = look_after(num_rounds, looks.declared)
         raced = [own for own in finished if own.number in numbers and looks.has(own.number, own.replicate, look)]
         groups = group_by_configuration(raced)
-        models = scores.of_models((metric, "dev"), compared_tasks(groups, scores), groups)
+        tasks = compared_tasks(groups, scores) if metric == OVERALL else [metric]
+        models = scores.of_models((metric, "dev"), tasks, groups)
         decision = decide_round(models, [group[0].number for group in groups], race, look, rules)
         race = RaceRecord(decisions=(*race.decisions, decision))
         if not numbers <= race.raced:

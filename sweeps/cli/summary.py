@@ -11,7 +11,7 @@ from mtlib.runtime.errors import first_line, typed_line
 from mtlib.runtime.storage import is_away, is_file, open_folder
 from results.answers.answer_data import ANSWER_FILE, write_answer
 from results.answers.next_commands import report_command, resume_command, selector_command, table_command
-from results.records.race import EXCLUDED, OPEN
+from results.records.race import EXCLUDED_CLAIM, OPEN_CLAIM
 from results.records.selection import write_selection
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED, TrialRecord
@@ -150,7 +150,7 @@ def exit_code(outcome: SweepOutcome) -> int:
         return LIMIT_REACHED
     if outcome.failures:
         return SOME_FAILED
-    return {EXCLUDED: CLAIM_EXCLUDED, OPEN: CLAIM_OPEN}.get(outcome.verdict, SUCCESS)
+    return {EXCLUDED_CLAIM: CLAIM_EXCLUDED, OPEN_CLAIM: CLAIM_OPEN}.get(outcome.verdict, SUCCESS)
 
 
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:

@@ -14,8 +14,7 @@ from mtlib.runtime.console import ShowLines
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import check_answer, exists, is_file, local_path, open_folder
 from results.records.trials import SWEEP_FILE, read_sweep, sweep_tasks
-from search_spaces.claim import NAME as CLAIM_NAME
-from search_spaces.claim import claim_space
+from search_spaces.claim import CLAIM_NAME, claim_space
 from search_spaces.presets import general
 from search_spaces.set_values import set_stages
 from search_spaces.space import SearchSpace, encoder_names, grid_trials

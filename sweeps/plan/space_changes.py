@@ -78,6 +78,8 @@ def with_searched_encoder(options: SweepOptions, base: TrialConfig, asked: Searc
     """
     if options.claimed is not None:
         names = tuple(options.claimed.values_of(ENCODER_KEY))
+        if len(names) == 1:  # the other side has the encoder of the base
+            return options
     elif options.vary or asked is None:
         names = varied_values(options.vary.get(ENCODER_KEY, ()))
     else:

@@ -45,7 +45,6 @@ def test_text_of_a_claim_is_read_as_the_claim(claim: Claim) -> None:
     assert read_claim(claim.text) == claim
 
 
-@pytest.mark.xfail(strict=True, reason="Claim.text has six digits of the margin, and a sweep keeps the text alone")
 def test_margin_keeps_all_its_digits_in_the_text() -> None:
     claim = read_claim("a=1 beats a=0 by 0.00123456789")
     assert read_claim(claim.text).margin == 0.00123456789

@@ -75,7 +75,7 @@ class ValueContrasts:
     """Numbers of the configurations that have each value."""
 
 
-def margins_of(own: ValueContrasts, means: ConfigurationMeans, look: Look | None = None) -> Margins | None:
+def value_margins(own: ValueContrasts, means: ConfigurationMeans, look: Look | None = None) -> Margins | None:
     """Returns the margins of a key's differences at a look (None: the only one); None where there are none."""
     if not own.differences:
         return None
@@ -86,8 +86,8 @@ def key_effects(
     own: ValueContrasts, means: ConfigurationMeans, look: Look | None = None, margins: Margins | None = None
 ) -> list[ValueEffect]:
     """Returns the effects of a key's values at a look (None: the only one), in their order, with the margins of
-    `margins_of`, which are computed unless they are given."""
-    margins = margins or margins_of(own, means, look)
+    `value_margins`, which are computed unless they are given."""
+    margins = margins or value_margins(own, means, look)
     effects = {
         value: ValueEffect(
             value=value,

@@ -20,7 +20,7 @@ from results.stats.effects.key_effects import (
     find_trend,
     grid_contrasts,
     key_effects,
-    margins_of,
+    value_margins,
     with_earlier,
 )
 from results.stats.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
@@ -314,7 +314,7 @@ def with_grid(
 ) -> ColumnEffects:
     """Returns a score with the effects of a grid's keys at a look."""
     contrasts = {key.name: grid_contrasts(key, params, means) for key in keys}
-    margins = {name: margins_of(own, means, look) for name, own in contrasts.items()}
+    margins = {name: value_margins(own, means, look) for name, own in contrasts.items()}
     values = {name: key_effects(own, means, look, margins[name]) for name, own in contrasts.items()}
     trends = {key.name: find_trend(key, params, means, look) for key in keys}
     return replace(

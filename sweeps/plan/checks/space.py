@@ -90,10 +90,14 @@ def check_starts(space: SearchSpace) -> None:
 def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
     """Raises ValueError if the search, the scheduler or a race compares trials that train different tasks.
 
-    A race must have two configurations to compare.
+    A race may do so by the score of a task that all of them train; it must have two configurations to compare.
     """
     found = sorted({config.active_tasks for config in space.configs})
-    is_compared = options.search == "tpe" or options.scheduler != "none" or options.until_decided is not None
+    is_race = options.until_decided is not None and not all(space.metric in tasks for tasks in found)
+    is_compared = options.search == "tpe" or options.scheduler != "none" or is_race
+    if options.claim is not None and is_race:
+        rule = "--claim must end in 'in TASK' where the two train different tasks, with a task that both train"
+        require(len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
     compares = "--search tpe and --scheduler compare" if options.until_decided is None else "--until-decided compares"
     rule = f"{compares} trials, which in space '{space.name}' train different tasks"
     way = " (a grid with --replicates 3 shows the effects on each task instead)"

@@ -14,12 +14,13 @@ from mtlib.tasks import TASKS
 from results.answers.answer import answer_question
 from results.answers.answer_data import ANSWER_FILE, answer_data, plain_rows, write_answer
 from results.records.files import read_json
-from results.records.race import DECIDED, EXCLUDED, ClaimEstimate, RoundDecision, race_to_json
+from results.records.race import DECIDED, EXCLUDED_CLAIM, ClaimEstimate, RoundDecision, race_to_json
 from results.records.trials import write_sweep
 from results.stats.effects.sweep_effects import SweepEffects
 from results.sweep import Sweep, load_sweep
 from tests.results.answers.test_answer import KEY, PRECISION, sweep_of, value
 from tests.results.page.recorded_sweep import write_recorded_sweep
+from tests.results.stats.test_power import precision
 from tests.results.test_sweep import set_searched, stop_last_trial
 
 CLAIM = "smart.weight=1 beats smart.weight=0 by 0.005"
@@ -121,7 +122,7 @@ def test_claim_has_its_verdict_and_limits(tmp_path: Path) -> None:
     assert data["found"][0].startswith("Open: ")
 
 
-@pytest.mark.parametrize("end", ["shown", EXCLUDED])
+@pytest.mark.parametrize("end", ["shown", EXCLUDED_CLAIM])
 def test_decided_claim_needs_no_more(tmp_path: Path, end: str) -> None:
     estimate = ClaimEstimate(difference=0.125, margin=0.0625, needed=None)
     last = RoundDecision(num_rounds=3, open=(0, 1), end=end, claimed=estimate)
@@ -182,7 +183,7 @@ def test_each_undecided_key_has_a_row_and_a_decided_one_has_none() -> None:
 
 
 def test_difference_that_the_dev_set_hides_has_the_rows_that_would_show_it() -> None:
-    hidden = replace(PRECISION, example_error=0.02)
+    hidden = precision(0.005, 0.02, (0.45,))
     effects = sweep_of([value(0.0, None), value(0.45, -0.008)], precisions={KEY.name: hidden})
     data = data_of(effects)
     (row,) = data["would_decide"]
@@ -199,7 +200,6 @@ def test_sweep_with_nothing_undecided_has_nothing_to_decide() -> None:
     assert data_of(unknown)["would_decide"] == []
 
 
-@pytest.mark.xfail(strict=True, reason="race.open and race.expected_rounds are tuples in Python and lists in the file")
 def test_data_in_python_is_equal_to_the_file(tmp_path: Path) -> None:
     data = claim_sweep(tmp_path / "mine", GOING).answer_data()
     assert as_json(data) == data

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from results.answers.claim_words import claim_answer, claim_decision_words, claim_ending, limits_text
-from results.records.race import EXCLUDED, LAST_ROUND, SHOWN, UNDECIDABLE, ClaimEstimate, RaceRecord, RoundDecision
+from results.records.race import (
+    EXCLUDED_CLAIM,
+    LAST_ROUND,
+    SHOWN_CLAIM,
+    UNDECIDABLE,
+    ClaimEstimate,
+    RaceRecord,
+    RoundDecision,
+)
 from search_spaces.claim import read_claim
 from tests.results.stats.test_race import decide_pair
 
@@ -41,7 +49,7 @@ def test_open_round_says_when_the_claim_is_expected_to_be_decided() -> None:
     assert claim_ending(GOING) == ""
 
 
-@pytest.mark.parametrize("end", [SHOWN, EXCLUDED])
+@pytest.mark.parametrize("end", [SHOWN_CLAIM, EXCLUDED_CLAIM])
 def test_round_that_decides_says_how_and_expects_no_other(end: str) -> None:
     words = claim_decision_words(replace(ENDED, end=end))
     assert end in words
@@ -59,7 +67,9 @@ def test_race_that_ends_open_names_the_flag_that_would_continue_it(end: str) -> 
     assert claim_ending(replace(GOING, end=LAST_ROUND)) != claim_ending(replace(GOING, end=UNDECIDABLE))
 
 
-@pytest.mark.parametrize(("end", "verdict"), [(SHOWN, "Shown"), (EXCLUDED, "Excluded"), (LAST_ROUND, "Open")])
+@pytest.mark.parametrize(
+    ("end", "verdict"), [(SHOWN_CLAIM, "Shown"), (EXCLUDED_CLAIM, "Excluded"), (LAST_ROUND, "Open")]
+)
 def test_answer_begins_with_the_verdict_and_has_the_claim_and_its_limits(end: str, verdict: str) -> None:
     answer = answer_after(GOING, replace(ENDED, num_rounds=4, end=end))
     assert answer.startswith(f"{verdict}: ")
@@ -68,7 +78,7 @@ def test_answer_begins_with_the_verdict_and_has_the_claim_and_its_limits(end: st
     assert "4 replicates" in answer
 
 
-@pytest.mark.parametrize("end", [SHOWN, EXCLUDED])
+@pytest.mark.parametrize("end", [SHOWN_CLAIM, EXCLUDED_CLAIM])
 def test_decided_claim_proposes_no_further_trainings(end: str) -> None:
     assert "<" not in answer_after(replace(ENDED, end=end))
 
@@ -100,9 +110,6 @@ def test_last_estimate_stays_where_a_later_round_has_none() -> None:
     assert numbers_in(answer_after(GOING, later)) == [0.012, 0.001, 0.023]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="needed is None also where training alone needs more than MAX_REPLICATES: dev is not too small"
-)
 def test_claim_that_training_alone_leaves_open_is_not_blamed_on_the_dev_set() -> None:
     """There is no variance over examples; the difference is all but the one that is claimed."""
     signs = np.where(np.arange(8) % 2, 1, -1)

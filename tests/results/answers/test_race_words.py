@@ -7,9 +7,9 @@ import pytest
 from results.answers.race_words import decision_line, decision_lines, ending_words, progress_words, race_answer
 from results.records.race import (
     DECIDED,
-    EXCLUDED,
+    EXCLUDED_CLAIM,
     LAST_ROUND,
-    SHOWN,
+    SHOWN_CLAIM,
     UNDECIDABLE,
     ClaimEstimate,
     RaceRecord,
@@ -67,7 +67,7 @@ def test_answer_has_the_cost_beside_that_of_training_all_alike(make_record: Call
 CLAIMED = RoundDecision(num_rounds=3, open=(0, 1), claimed=ClaimEstimate(difference=0.02, margin=0.01, needed=None))
 
 
-@pytest.mark.parametrize("end", ["", SHOWN, EXCLUDED, LAST_ROUND, UNDECIDABLE])
+@pytest.mark.parametrize("end", ["", SHOWN_CLAIM, EXCLUDED_CLAIM, LAST_ROUND, UNDECIDABLE])
 def test_race_about_a_claim_speaks_of_the_claim_and_not_of_the_best(
     end: str, make_record: Callable[..., TrialRecord]
 ) -> None:
@@ -84,7 +84,7 @@ def test_race_about_a_claim_speaks_of_the_claim_and_not_of_the_best(
 
 def test_cost_of_a_claim_is_not_compared_with_equal_replicates(make_record: Callable[..., TrialRecord]) -> None:
     """Both have as many trainings."""
-    race = RaceRecord(decisions=(RoundDecision(**{**vars(CLAIMED), "end": SHOWN}),))
+    race = RaceRecord(decisions=(RoundDecision(**{**vars(CLAIMED), "end": SHOWN_CLAIM}),))
     records = [make_record(number, again) for number in range(2) for again in range(3)]
     answer = race_answer(race, records)
     assert "6 trainings" in answer

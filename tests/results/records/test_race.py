@@ -7,10 +7,10 @@ import pytest
 
 from results.records.race import (
     DECIDED,
-    EXCLUDED,
+    EXCLUDED_CLAIM,
     LAST_ROUND,
-    OPEN,
-    SHOWN,
+    OPEN_CLAIM,
+    SHOWN_CLAIM,
     UNDECIDABLE,
     ClaimEstimate,
     RaceRecord,
@@ -47,7 +47,7 @@ CLAIMED = RoundDecision(
 
 def test_estimates_of_a_claim_are_read_back() -> None:
     unknown = replace(CLAIMED, claimed=None)
-    decided = replace(CLAIMED, claimed=ClaimEstimate(difference=-0.1, margin=0.05, needed=None), end=EXCLUDED)
+    decided = replace(CLAIMED, claimed=ClaimEstimate(difference=-0.1, margin=0.05, needed=None), end=EXCLUDED_CLAIM)
     decisions = (CLAIMED, unknown, decided)
     kept = json.loads(json.dumps(race_to_json(decisions), allow_nan=False))
     assert race_of({"race": kept}) == RaceRecord(decisions=decisions)
@@ -62,11 +62,11 @@ def test_decisions_of_races_without_an_entry_for_claims_are_read() -> None:
 @pytest.mark.parametrize(
     ("end", "verdict", "is_final"),
     [
-        ("", OPEN, False),
-        (SHOWN, SHOWN, True),
-        (EXCLUDED, EXCLUDED, True),
-        (LAST_ROUND, OPEN, False),
-        (UNDECIDABLE, OPEN, False),
+        ("", OPEN_CLAIM, False),
+        (SHOWN_CLAIM, SHOWN_CLAIM, True),
+        (EXCLUDED_CLAIM, EXCLUDED_CLAIM, True),
+        (LAST_ROUND, OPEN_CLAIM, False),
+        (UNDECIDABLE, OPEN_CLAIM, False),
     ],
 )
 def test_claim_is_open_until_it_is_shown_or_excluded(end: str, verdict: str, is_final: bool) -> None:
@@ -76,7 +76,7 @@ def test_claim_is_open_until_it_is_shown_or_excluded(end: str, verdict: str, is_
 
 
 def test_race_without_a_decision_is_open() -> None:
-    assert (RaceRecord().verdict, RaceRecord().is_final) == (OPEN, False)
+    assert (RaceRecord().verdict, RaceRecord().is_final) == (OPEN_CLAIM, False)
 
 
 def test_race_for_the_best_is_final_once_one_is_left() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from results.stats.configuration_means import ConfigurationMeans, Contrasts, configuration_means
-from results.stats.effects.key_effects import grid_contrasts, key_effects, margins_of
+from results.stats.effects.key_effects import grid_contrasts, key_effects, value_margins
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.margins import Distributions, Margins, margins_control
 from results.stats.power import Precision, precision_of
@@ -34,7 +34,7 @@ def precision(training: float, examples: float, values: Sequence[Any] = (0,), nu
 
 def precision_in(means: ConfigurationMeans, params: list[dict[str, Any]]) -> Precision:
     own = grid_contrasts(KEY, params, means)
-    margins = margins_of(own, means)
+    margins = value_margins(own, means)
     assert margins is not None
     found = precision_of(means, margins, list(own.differences))
     assert found is not None

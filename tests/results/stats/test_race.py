@@ -10,10 +10,10 @@ from scipy import stats
 from mtlib.training.epoch_report import EpochReport
 from results.records.race import (
     DECIDED,
-    EXCLUDED,
+    EXCLUDED_CLAIM,
     LAST_ROUND,
-    OPEN,
-    SHOWN,
+    OPEN_CLAIM,
+    SHOWN_CLAIM,
     UNDECIDABLE,
     ClaimEstimate,
     RaceRecord,
@@ -210,23 +210,28 @@ def estimate_of(decision: RoundDecision) -> ClaimEstimate:
     return decision.claimed
 
 
+def limits_of(decision: RoundDecision) -> tuple[float, float]:
+    found = estimate_of(decision).limits
+    assert found is not None
+    return found
+
+
 def test_claim_is_shown_where_the_difference_is_far_above_what_is_claimed() -> None:
     race = run_race(draw(np.array([0.6, 0.7]), 9, 0), RaceRules(most_rounds=9, claim=0.02))
-    assert (race.end, race.verdict, race.is_final) == (SHOWN, SHOWN, True)
+    assert (race.end, race.verdict, race.is_final) == (SHOWN_CLAIM, SHOWN_CLAIM, True)
     found = estimate_of(race.decisions[-1])
     assert found.difference == pytest.approx(0.1, abs=0.02)
-    assert found.difference - found.margin > 0.02
+    assert limits_of(race.decisions[-1])[0] > 0.02
     assert found.needed is None
     assert race.num_rounds < 9, "further trainings would be in vain"
 
 
 def test_claim_is_excluded_where_the_difference_is_far_below_what_is_claimed() -> None:
     race = run_race(draw(np.array([0.69, 0.7]), 9, 0), RaceRules(most_rounds=9, claim=0.1))
-    assert (race.end, race.verdict, race.is_final) == (EXCLUDED, EXCLUDED, True)
-    found = estimate_of(race.decisions[-1])
-    assert found.difference + found.margin <= 0.1
+    assert (race.end, race.verdict, race.is_final) == (EXCLUDED_CLAIM, EXCLUDED_CLAIM, True)
+    assert limits_of(race.decisions[-1])[1] <= 0.1
     reversed_race = run_race(draw(np.array([0.8, 0.7]), 9, 0), RaceRules(most_rounds=9, claim=0.0))
-    assert reversed_race.end == EXCLUDED, "the other one is better"
+    assert reversed_race.end == EXCLUDED_CLAIM, "the other one is better"
 
 
 def test_limits_of_two_configurations_contain_those_of_a_single_look() -> None:
@@ -244,7 +249,7 @@ def test_claim_is_excluded_where_both_trained_the_same(claim: float) -> None:
     """Such as of a setting that has no effect on any step."""
     models = replace(model_scores(np.array([[0.5, 0.52, 0.51]] * 2)), trainings=np.array([0, 1, 2] * 2))
     decision = decide_pair(models, claim, most_rounds=9, num_rounds=3)
-    assert decision.end == EXCLUDED
+    assert decision.end == EXCLUDED_CLAIM
     assert (estimate_of(decision).difference, estimate_of(decision).margin) == (0, 0)
 
 
@@ -254,7 +259,7 @@ def test_claim_that_the_last_round_leaves_open_says_how_many_would_decide_it() -
     )
     decision = decide_pair(table, claim=0.0, most_rounds=8)
     assert (decision.end, decision.open, decision.expected_rounds) == (LAST_ROUND, (0, 1), ())
-    assert RaceRecord(decisions=(decision,)).verdict == OPEN
+    assert RaceRecord(decisions=(decision,)).verdict == OPEN_CLAIM
     needed = estimate_of(decision).needed
     assert needed is not None
     assert needed > 8
@@ -265,17 +270,17 @@ def test_claim_that_the_last_round_leaves_open_says_how_many_would_decide_it() -
 def test_claim_that_the_dev_examples_leave_open_ends_early_without_a_number_of_rounds() -> None:
     table = draw(np.array([0.7, 0.71]), 20, 3, noise=0.001)
     race = run_race(table, RaceRules(most_rounds=20, claim=0.0), examples=0.02**2)
-    assert (race.end, race.verdict, race.is_final) == (UNDECIDABLE, OPEN, False)
+    assert (race.end, race.verdict, race.is_final) == (UNDECIDABLE, OPEN_CLAIM, False)
     assert race.num_rounds < 10
     assert estimate_of(race.decisions[-1]).needed is None
-    assert run_race(table, RaceRules(most_rounds=20, claim=0.0)).end == SHOWN, "with more examples"
+    assert run_race(table, RaceRules(most_rounds=20, claim=0.0)).end == SHOWN_CLAIM, "with more examples"
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_claim_is_open_where_one_configuration_has_no_training(number: int) -> None:
     race = RaceRecord(decisions=(decide_pair(np.array([[0.5, 0.52]]), 0.0, 9, numbers=(number,)),))
     assert race.end
-    assert (race.verdict, race.is_final) == (OPEN, False)
+    assert (race.verdict, race.is_final) == (OPEN_CLAIM, False)
 
 
 def test_claim_goes_on_where_both_have_no_replicate_in_common() -> None:
@@ -283,7 +288,7 @@ def test_claim_goes_on_where_both_have_no_replicate_in_common() -> None:
     going = decide_pair(table, claim=0.0, most_rounds=9)
     assert (going.end, going.claimed, going.open) == ("", None, (0, 1))
     last = decide_pair(table, claim=0.0, most_rounds=3)
-    assert RaceRecord(decisions=(last,)).verdict == OPEN
+    assert RaceRecord(decisions=(last,)).verdict == OPEN_CLAIM
     assert last.end == LAST_ROUND
 
 
@@ -291,7 +296,7 @@ def test_missing_replicate_leaves_the_claim_to_the_others() -> None:
     table = draw(np.array([0.5, 0.7]), 6, 0)
     table[1, 2] = np.nan
     decision = decide_pair(table, claim=0.1, most_rounds=9)
-    assert decision.end == SHOWN
+    assert decision.end == SHOWN_CLAIM
     paired = np.delete(table, 2, axis=1)
     assert estimate_of(decision).difference == pytest.approx((paired[1] - paired[0]).mean())
 
@@ -303,7 +308,7 @@ def test_order_of_the_models_does_not_matter_to_a_claim() -> None:
     assert vars(estimate_of(one)) == pytest.approx(vars(estimate_of(other)))
 
 
-@pytest.mark.parametrize(("wrong", "below"), [(SHOWN, 0.0), (EXCLUDED, 1e-9)])
+@pytest.mark.parametrize(("wrong", "below"), [(SHOWN_CLAIM, 0.0), (EXCLUDED_CLAIM, 1e-9)])
 def test_claim_at_the_true_difference_is_hardly_ever_decided_wrongly(wrong: str, below: float) -> None:
     """A claim of exactly the true difference is not true, as it is not beaten by more; one just below it is true."""
     num_races = 70
@@ -312,7 +317,7 @@ def test_claim_at_the_true_difference_is_hardly_ever_decided_wrongly(wrong: str,
         for seed in range(num_races)
     ]
     assert np.mean(np.array(ends) == wrong) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / num_races)
-    assert any(end not in (SHOWN, EXCLUDED) for end in ends)
+    assert any(end not in (SHOWN_CLAIM, EXCLUDED_CLAIM) for end in ends)
 
 
 @pytest.mark.parametrize(("difference", "spread"), [(0.01, 0.01), (0.006, 0.005), (-0.02, 0.03)])
@@ -326,7 +331,7 @@ def test_claim_is_decided_after_about_as_many_rounds_as_forecast(difference: flo
     decided = next(
         number
         for number in range(6, 61, 2)  # after odd ones the mean is another
-        if decide_pair(table[:, :number], claim=0.0, most_rounds=60).end in (SHOWN, EXCLUDED)
+        if decide_pair(table[:, :number], claim=0.0, most_rounds=60).end in (SHOWN_CLAIM, EXCLUDED_CLAIM)
     )
     assert 0.7 * needed - 1 <= decided <= 1.1 * needed + 1
 
@@ -337,7 +342,7 @@ CLAIM_INFO = INFO | {
 }
 
 
-@pytest.mark.parametrize(("skills", "verdict"), [({0: 0.1, 1: 2.0}, SHOWN), ({0: 2.0, 1: 0.1}, EXCLUDED)])
+@pytest.mark.parametrize(("skills", "verdict"), [({0: 0.1, 1: 2.0}, SHOWN_CLAIM), ({0: 2.0, 1: 0.1}, EXCLUDED_CLAIM)])
 def test_sweep_decides_the_claim_of_its_options(
     skills: dict[int, float], verdict: str, make_report: MakeReport, make_record: MakeRecord
 ) -> None:
@@ -351,7 +356,7 @@ def test_claim_about_a_configuration_that_failed_is_open(make_report: MakeReport
     records, scores = with_scores(make_report, make_record, {0: 0.1, 1: 2.0}, {0: 2, 1: 1})
     records = [replace(own, status="failed") if own.number == 1 else own for own in records]
     race = decide_complete_rounds(CLAIM_INFO, records, scores, base=None)
-    assert race.verdict == OPEN
+    assert race.verdict == OPEN_CLAIM
     assert race.end, "nothing more is trained of the other one alone"
 
 

@@ -14,9 +14,9 @@ from mtlib.tasks import TaskFiles
 from results.answers.race_words import decision_lines
 from results.records.race import (
     DECIDED,
-    EXCLUDED,
+    EXCLUDED_CLAIM,
     LAST_ROUND,
-    SHOWN,
+    SHOWN_CLAIM,
     UNDECIDABLE,
     ClaimEstimate,
     RaceRecord,
@@ -200,7 +200,7 @@ def info_of_claim(last: RoundDecision) -> dict[str, Any]:
     return {"options": {"until_decided": 0.0}, "replicates": 5, "race": race_to_json([last])}
 
 
-@pytest.mark.parametrize("end", [SHOWN, EXCLUDED])
+@pytest.mark.parametrize("end", [SHOWN_CLAIM, EXCLUDED_CLAIM])
 def test_decided_claim_stays_decided_with_more_replicates(tmp_path: Path, end: str) -> None:
     estimate = ClaimEstimate(difference=0.1, margin=0.05, needed=None)
     last = RoundDecision(num_rounds=4, open=(0, 1), end=end, claimed=estimate)

@@ -248,7 +248,6 @@ def test_claim_compares_two_encoders(options: Build, tiny_folder: Path) -> None:
     assert [config.encoder.name for config in grid_configs(space)] == ["b", "a"]
 
 
-@pytest.mark.xfail(strict=True, reason="with_searched_encoder gives the base the one encoder that the claim names")
 @pytest.mark.parametrize(
     ("claim", "names"),
     [
