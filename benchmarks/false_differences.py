@@ -12,7 +12,8 @@ Prints:   a row for each kind of training error, number of configurations, repli
 Sweeps are simulated, unlike the method's assumptions: whether a model is right on an example depends on the example's
 difficulty, on what its configuration makes of the example (shared by its replicates) and on chance; training errors
 shift all examples of a model. `normal`: normal training errors. `heavy`: from Student's t with 3 degrees of freedom.
-`copies`: heavy, and every second configuration is nearly a copy of the one before. `unequal`: normal, with standard
+`copies`: heavy, and every second configuration is nearly a copy of the one before. `paired`: normal, and all models of
+one replicate, which begin with the same weights, err on much the same examples. `unequal`: normal, with standard
 deviations that differ by a factor of up to 3 between configurations. `unstable_base` and `unstable_other`: normal, with
 a standard deviation that is 5 times as large for the base, or for one other configuration. The covariance over examples
 is that of the first 4,000 rows, scaled to all, so it is less exact than that of a sweep with more rows.
@@ -38,7 +39,7 @@ from results.stats.covariance import covariance_over_examples
 from results.stats.margins import best_set, margins_control
 from results.stats.power import precision_of
 
-KINDS = ("normal", "heavy", "copies", "unequal", "unstable_base", "unstable_other")
+KINDS = ("normal", "heavy", "copies", "paired", "unequal", "unstable_base", "unstable_other")
 UNSTABLE = {"unstable_base": 0, "unstable_other": 1}
 """By kind, the number of the configuration whose training errors are larger; 0 is the base."""
 INSTABILITY = 5.0
@@ -49,6 +50,8 @@ TRAINING_ERROR = 0.06
 """Standard deviation of the shift of a model's logits; about .015 of accuracy."""
 DIFFICULTY, CONFIGURATION, MODEL = 1.0, 0.5, 0.8
 """Standard deviations of an example's logit by their source."""
+PAIRED = 0.8
+"""Share of the variance of a model's logits that all models of a replicate have in common, where they are paired."""
 MEAN_LOGIT = 1.0
 TRUE_DIFFERENCE = 0.03
 """In accuracy, of the value whose interval is checked."""
@@ -125,9 +128,12 @@ def draw_logits(design: Design, stream: np.random.Generator) -> Iterator[npt.NDA
     shape = (design.num_replicates, design.num_rows)
     items = MEAN_LOGIT + DIFFICULTY * stream.standard_normal(shape[1], dtype=np.float32)
     by_row, by_model = items, items
+    by_replicate = MODEL * stream.standard_normal(shape, dtype=np.float32) if design.kind == "paired" else 0.0
     for number, shift in enumerate(draw_shifts(design, stream)):
         is_copy = design.kind == "copies" and number % 2 == 1
         own = MODEL * stream.standard_normal(shape, dtype=np.float32)
+        if design.kind == "paired":
+            own = np.sqrt(1 - PAIRED) * own + np.sqrt(PAIRED) * by_replicate
         by_row = by_row if is_copy else CONFIGURATION * stream.standard_normal(shape[1], dtype=np.float32)
         by_model = by_model + 0.1 * own if is_copy else own
         yield items + by_row + by_model + TRAINING_ERROR * shift[:, None]

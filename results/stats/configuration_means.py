@@ -225,7 +225,7 @@ def distinct_means(scores: ModelScores) -> ConfigurationMeans:
         num_models=np.bincount(scores.configurations),
         distinct=np.arange(num_configurations),
         weights=weights,
-        variances=np.maximum(variances, alone_variances(scores, examples)),
+        variances=np.maximum(variances, example_variances(scores)),
         has_common_variance=bool(np.count_nonzero(own_degrees) < FEWEST_VARIANCES),
         total_degrees=float(own_degrees.sum()),
         examples=examples,
@@ -248,13 +248,17 @@ def residual_degrees(scores: ModelScores) -> Floats:
     return np.where(found < 1e-9, 0.0, found)
 
 
-def alone_variances(scores: ModelScores, examples: Floats) -> Floats:
-    """(configurations,) variances over examples that a model has alone: no variance of training is seen without them.
+def example_variances(scores: ModelScores) -> Floats:
+    """(configurations,) what examples alone add to the mean square of the residuals: no variance of training is seen
+    without it.
 
-    Replicates may be equal by chance, as accuracies of two often are.
+    Replicates may be equal by chance, as accuracies of two often are. What models have in common, those of one
+    configuration or of one replicate, is fitted and so no part of it.
     """
-    own = np.bincount(scores.configurations, np.diag(scores.covariance)) / np.bincount(scores.configurations)
-    return np.asarray(np.maximum(own - np.diag(examples), 0.0))
+    design, degrees = design_matrix(scores), residual_degrees(scores)
+    maker = np.eye(len(design)) - design @ np.linalg.pinv(design)  # (models, models), of residuals from scores
+    squares = np.bincount(scores.configurations, ((maker @ scores.covariance) * maker).sum(axis=1))
+    return np.asarray(np.divide(squares, degrees, out=np.zeros_like(degrees), where=degrees > 0))
 
 
 def shared_covariance(scores: ModelScores, num_configurations: int) -> Floats:

@@ -10,12 +10,12 @@ from scipy import stats
 
 from results.stats.configuration_means import ConfigurationMeans
 from results.stats.error_spending import Look
-from results.stats.margins import MAX_DEGREES, Margins
+from results.stats.margins import Margins
 
 POWER = 0.8
 """Probability with which a forecast finds the difference: the convention since Cohen 1988."""
-MAX_REPLICATES = 200
-"""More than anyone trains."""
+MAX_REPLICATES, VERY_MANY = 200, 1e12
+"""Replicates: more than anyone trains, and so many that their errors are 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Precision:
     def finest(self) -> float:
         """The difference that is found with very many replicates: the dev examples allow no smaller one."""
         look = self.margins.look
-        return self.found_at(None if look is None else look.at(MAX_REPLICATES), MAX_DEGREES)
+        return self.found_at(None if look is None else look.at(MAX_REPLICATES), VERY_MANY)
 
     def found_at(self, look: Look | None, num_replicates: float) -> float:
         """Returns as `detectable` what is found at a look, with so many replicates.
