@@ -267,8 +267,8 @@ class Sweep:
         try:
             effects, ranked = self.estimated_effects, self.ranked
         except ValueError:  # the answer says why
-            return answer_data(self.find_answer(), statuses, None, [], self.tasks)
-        return answer_data(self.find_answer(), statuses, effects, ranked, self.tasks)
+            return answer_data(self.find_answer(), self.info, statuses, None, [])
+        return answer_data(self.find_answer(), self.info, statuses, effects, ranked)
 
     def decide_race(self, waiting: Collection[str] = ()) -> RaceRecord:
         """Returns what its race decides after its complete rounds; raises as `ranking`, or if tasks differ.

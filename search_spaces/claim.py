@@ -10,7 +10,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import key_and_value
 from mtlib.runtime.errors import require, require_name
 from search_spaces.domain import SearchKey, expand_tasks
-from search_spaces.space import SearchSpace
+from search_spaces.space import SearchSpace, grid_configs, value_in
 from search_spaces.vary import typed_value, value_in_base
 
 CLAIM_NAME = "claim"
@@ -32,7 +32,7 @@ class Claim:
     """Values as typed, by dotted key; empty for the base configuration, which has what is not named."""
     worse: Mapping[str, str]
     margin: float = 0.0
-    """In score, at least 0 and below 1."""
+    """In score, at least 0."""
     task: str | None = None
     """Whose score it is; None for the score that the search space maximises."""
 
@@ -67,7 +67,7 @@ def read_claim(text: str) -> Claim:
     """Reads a claim: `KEY=VALUE ... beats KEY=VALUE ... [by MARGIN] [in TASK]`, or `base` in place of settings.
 
     Raises:
-        ValueError: it has another form, both sides are the same, or the margin is no number from 0 to 1.
+        ValueError: it has another form, both sides are the same, or the margin is no number of at least 0.
     """
     rule = f"--claim must be e.g. '{EXAMPLE}' (KEY=VALUE ... {BEATS} KEY=VALUE ... [{BY} X] [{IN} TASK])"
     try:
@@ -95,9 +95,7 @@ def read_margin(text: str) -> float:
         margin = float(text)
     except ValueError:
         margin = math.nan
-    require(
-        0 <= margin < 1, "--claim must beat by a difference in score, at least 0 and below 1, the whole range", text
-    )
+    require(0 <= margin < math.inf, "--claim must beat by a difference in score, a number of at least 0", text)
     return margin
 
 
@@ -121,20 +119,37 @@ def claim_space(base: TrialConfig, metric: str, claim: Claim) -> SearchSpace:
     Raises:
         ValueError: one line: an unknown key or task, a value that does not fit, or two equal configurations.
     """
+    score = claim.task or metric
     try:
-        require_name(claim.task or metric, ("overall", *base.active_tasks), "score")
+        require_name(score, ("overall", *base.active_tasks), "score")
+        rule = "it must beat by less than 1, the whole range of scores"
+        require(claim.margin < 1 or has_errors(base, score), rule, claim.margin)
         worse, better = (base.override(expand_tasks(side, base.active_tasks)) for side in (claim.worse, claim.better))
         require(worse != better, "both sides must differ", f"the same configuration by '{claim.text}'")
-        sides = [tuple(value_in_base(side, key, {}) for key in claim.keys) for side in (worse, better)]
-        joined = len(claim.keys) > 1
-        key: SearchKey = tuple(claim.keys) if joined else claim.keys[0]
-        values: tuple[Any, ...] = tuple(sides) if joined else tuple(value for (value,) in sides)
-        return SearchSpace(
-            name=CLAIM_NAME,
-            question=claim.question,
-            base=worse,
-            metric=metric if claim.task is None else claim.task,
-            grid={key: values},
-        )
+        keys = claimed_keys(claim, (worse, better))
+        sides = [tuple(value_in_base(side, key, {}) for key in keys) for side in (worse, better)]
+        grid: dict[SearchKey, tuple[Any, ...]] = {tuple(keys): tuple(sides)}
+        if len(keys) == 1:
+            grid = {keys[0]: tuple(value for (value,) in sides)}
+        space = SearchSpace(name=CLAIM_NAME, question=claim.question, base=worse, metric=score, grid=grid)
     except ValueError as error:
         raise ValueError(f"--claim: {error}") from error
+    assert grid_configs(space) == [worse, better]
+    return space
+
+
+def has_errors(base: TrialConfig, score: str) -> bool:
+    """Returns whether a score is, or counts, an error, which may be larger than 1."""
+    counted = base.active_tasks if score == "overall" else [score]
+    return any(base.data.tasks[task].metric_entry.lower_is_better for task in counted)
+
+
+def claimed_keys(claim: Claim, sides: Sequence[TrialConfig]) -> list[str]:
+    """Returns the keys that a claim names; in place of a key of all tasks, whose values differ between them on a side,
+    that of each task."""
+    found: list[str] = []
+    for key in claim.keys:
+        own = list(expand_tasks({key: None}, sides[0].active_tasks))
+        is_one = all(len({repr(value_in(side, single)) for single in own}) == 1 for side in sides)
+        found += [key] if is_one else own
+    return list(dict.fromkeys(found))

@@ -8,14 +8,15 @@ from typing import Any
 import pandas as pd
 
 from mtlib.runtime.storage import Location, open_folder
-from mtlib.tasks import Task
 from results.answers.answer import SweepAnswer, answer_of, forecasts
 from results.answers.effects_table import effects_frame
 from results.records.files import write_json
-from results.records.race import ClaimEstimate
-from results.stats.effects.sweep_effects import SweepEffects
+from results.records.race import ClaimEstimate, RaceRecord, race_of
+from results.records.trials import sweep_tasks
+from results.stats.effects.sweep_effects import SweepEffects, claim_of
 from results.stats.ranking import RankedConfiguration, to_frame
 from results.stats.texts import frame_value
+from search_spaces.claim import Claim
 
 ANSWER_FILE = "answer.json"
 """In a sweep's folder; its records do not depend on it."""
@@ -30,55 +31,51 @@ def write_answer(folder: Location, data: Mapping[str, Any]) -> None:
 
 def answer_data(
     answer: SweepAnswer,
+    info: Mapping[str, Any],
     statuses: Mapping[str, int],
     effects: SweepEffects | None,
     ranked: Sequence[RankedConfiguration],
-    tasks: Mapping[str, Task],
 ) -> dict[str, Any]:
     """Returns the answer as plain data, for JSON.
 
     Args:
         answer: in words.
+        info: the content of `sweep.json`.
         statuses: number of trials by status.
         effects: of the sweep; None where they could not be estimated, as `answer` says.
         ranked: its configurations, best first.
-        tasks: the definitions of its tasks.
     """
-    in_words = {
+    column = None if effects is None else effects.columns.get(effects.metric)
+    may_be_best = [row for row in ranked if row.may_be_best]
+    race = race_of(info) or RaceRecord()
+    return {
         "version": VERSION,
         "question": answer.question,
         "found": list(answer.found),
         "conditions": list(answer.conditions),
         "trials": dict(statuses),
-    }
-    if effects is None:
-        nothing = dict.fromkeys(("metric", "replicates", "claim", "race"))
-        return {**in_words, **nothing, "effects": [], "may_be_best": [], "would_decide": []}
-    column = effects.columns.get(effects.metric)
-    return {
-        **in_words,
-        "metric": effects.metric,
+        "metric": (info.get("space") or {}).get("metric"),
         "replicates": None if column is None else list(column.num_replicates),
-        "claim": claim_data(effects),
-        "race": race_data(effects),
-        "effects": plain_rows(effects_frame(effects)),
-        "may_be_best": plain_rows(to_frame([row for row in ranked if row.may_be_best], tasks)),
-        "would_decide": forecast_data(effects),
+        "claim": claim_data(claim_of(info), race),
+        "race": race_data(race),
+        "effects": [] if effects is None else plain_rows(effects_frame(effects)),
+        "may_be_best": plain_rows(to_frame(may_be_best, sweep_tasks(info))) if may_be_best else [],
+        "would_decide": [] if effects is None else forecast_data(effects),
     }
 
 
-def claim_data(effects: SweepEffects) -> dict[str, Any] | None:
+def claim_data(claim: Claim | None, race: RaceRecord) -> dict[str, Any] | None:
     """Returns what is known of the claim that a sweep checks; None if it checks none."""
-    if effects.claim is None:
+    if claim is None:
         return None
-    known = [own.claimed for own in effects.race.decisions if own.claimed and own.claimed.limits]
-    found = known[-1] if known else ClaimEstimate()
+    last = race.estimated
+    found = ClaimEstimate() if last is None or last.claimed is None else last.claimed
     low, high = found.limits or (None, None)
     return {
-        "text": effects.claim.text,
-        "margin": effects.claim.margin,
-        "verdict": effects.race.verdict,
-        "rounds": effects.race.num_rounds,
+        "text": claim.text,
+        "margin": claim.margin,
+        "verdict": race.verdict,
+        "rounds": race.num_rounds if last is None else last.num_rounds,
         "difference": found.difference,
         "at_least": low,
         "at_most": high,
@@ -86,14 +83,14 @@ def claim_data(effects: SweepEffects) -> dict[str, Any] | None:
     }
 
 
-def race_data(effects: SweepEffects) -> dict[str, Any] | None:
+def race_data(race: RaceRecord) -> dict[str, Any] | None:
     """Returns the last decision of a race, and when configurations left it; None before any decision."""
-    if not effects.race.decisions:
+    if not race.decisions:
         return None
-    last = asdict(effects.race.decisions[-1])
-    left = {f"{number:04d}": rounds for number, rounds in effects.race.left_at.items()}
+    last = asdict(race.decisions[-1])
+    left = {f"{number:04d}": rounds for number, rounds in race.left_at.items()}
     numbers = {name: list(last[name]) for name in ("open", "expected_rounds")}
-    return {"rounds": effects.race.num_rounds, **numbers, "end": last["end"], "left_after": left}
+    return {"rounds": race.num_rounds, **numbers, "end": last["end"], "left_after": left}
 
 
 def forecast_data(effects: SweepEffects) -> list[dict[str, Any]]:
@@ -110,7 +107,7 @@ def forecast_data(effects: SweepEffects) -> list[dict[str, Any]]:
             "base": as_json(frame_value(found.base)),
             "difference": column.value_of(found.of.difference or 0.0),
             "replicates_needed": found.needed,
-            "times_rows_needed": found.times_rows if found.times_rows > 1 else None,
+            "times_rows_needed": as_json(found.times_rows) if found.times_rows > 1 else None,
         }
         for answer, found in forecasts(column, answers)
         if found.of is not None

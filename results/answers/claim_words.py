@@ -1,5 +1,6 @@
 """What is known of a claim, in words: after each round, and as the answer."""
 
+import re
 from collections.abc import Callable
 
 from results.records.race import (
@@ -17,29 +18,32 @@ from search_spaces.claim import Claim
 
 
 def claim_decision_words(decision: RoundDecision) -> str:
-    """E.g. `Round 3: the claim is open: difference +.012, at least +.001, at most +.023; expected to be decided after
-    round 5`."""
+    """E.g. `Round 3: the claim is open: better by +.0120, at least by +.0010, at most by +.0230; expected to be decided
+    after round 5`."""
     assert decision.claimed is not None
+    state, found = claim_ending(decision) or "the claim is open", limits_text(decision.claimed)
     going = f"; expected to be decided after round {max(decision.expected_rounds)}" if not decision.end else ""
-    state = claim_ending(decision) or "the claim is open"
-    return f"Round {decision.num_rounds}: {state}: {limits_text(decision.claimed)}{going}"
+    return f"Round {decision.num_rounds}: {state}{f': {found}' if found else ''}{going}"
 
 
 def claim_ending(decision: RoundDecision) -> str:
     """Returns why the race about a claim ends after a round; empty if it goes on."""
     if decision.end in (SHOWN_CLAIM, EXCLUDED_CLAIM, ""):
         return f"the claim is {decision.end}" if decision.end else ""
+    if decision.claimed is not None and decision.claimed.limits is None:
+        return "the claim is open: not both have two trainings that ended well (--retry-failed)"
     if decision.end == LAST_ROUND:
         return "the claim is open and there are no more rounds (--replicates)"
     return "the claim is open and the remaining rounds (--replicates) are unlikely to decide it"
 
 
 def limits_text(found: ClaimEstimate) -> str:
-    """E.g. `difference +.0120, at least +.0010, at most +.0230`, in score."""
+    """E.g. `better by +.0120, at least by +.0010, at most by +.0230`, in score; empty where no difference is known."""
     if found.difference is None or found.limits is None:
-        return "the two have no trainings in common that ended well"
-    size, least, most = (f"{number:+.4f}".replace("0.", ".", 1) for number in (found.difference, *found.limits))
-    return f"difference {size}, at least {least}, at most {most}"
+        return ""
+    numbers = (found.difference, *found.limits)
+    size, least, most = (re.sub(r"^([+-])0\.", r"\1.", f"{number:+.4f}") for number in numbers)
+    return f"better by {size}, at least by {least}, at most by {most}"
 
 
 def claim_answer(claim: Claim, race: RaceRecord, measure: str, cost: Callable[[int], str]) -> str:
@@ -56,15 +60,15 @@ def claim_answer(claim: Claim, race: RaceRecord, measure: str, cost: Callable[[i
         EXCLUDED_CLAIM: f"Excluded: it is not true that {claim.text}.",
         OPEN_CLAIM: f"Open: it is not decided whether {claim.text}.",
     }
-    known = [(own.num_rounds, own.claimed) for own in race.decisions if own.claimed and own.claimed.limits]
-    if not known:
-        return f"{said[race.verdict]} Both must have been trained twice, and ended well."
-    num_rounds, found = known[-1]
-    sure = f"each limit 95 %, however often you look; {num_rounds} replicates"
-    text = f"{said[race.verdict]} {capitalized(measure)}: {limits_text(found)} ({sure})."
+    last = race.estimated
+    if last is None or last.claimed is None:
+        return f"{said[race.verdict]} Both must have two trainings that ended well."
+    sure = f"each limit 95 %, however often you look; {last.num_rounds} replicates"
+    text = f"{said[race.verdict]} {capitalized(measure)}: {limits_text(last.claimed)} ({sure})."
     if race.is_final:
         return text
-    if found.needed is None:
+    needed = last.claimed.needed
+    if needed is None:
         return f"{text} If the difference stays, not even {MAX_REPLICATES} replicates decide it."
-    more = f": {cost(found.needed)}" if race.end else "."
-    return f"{text} If the difference stays, about {found.needed} replicates decide it{more}"
+    more = f": {cost(needed)}" if race.end else "."
+    return f"{text} If the difference stays, about {needed} replicates decide it{more}"

@@ -109,6 +109,12 @@ class RaceRecord:
         return self.end if self.end in (SHOWN_CLAIM, EXCLUDED_CLAIM) else OPEN_CLAIM
 
     @property
+    def estimated(self) -> RoundDecision | None:
+        """The last decision about a claim after which a difference is known; None before."""
+        known = [own for own in self.decisions if own.claimed is not None and own.claimed.limits is not None]
+        return known[-1] if known else None
+
+    @property
     def num_rounds(self) -> int:
         """Rounds that were decided on."""
         return self.decisions[-1].num_rounds if self.decisions else 0

@@ -18,7 +18,6 @@ import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr
@@ -76,21 +75,6 @@ class Look:
         rounded = float(known[-1]) if len(known) else 0.0
         more = 2.0 ** (np.ceil(2 * np.log2(max(1.0, comparisons))) / 2)
         return continuation(self.num_rounds, self.declared, first, rounded, float(more)).level
-
-
-def quantiles_at(quantiles: npt.ArrayLike, degrees: npt.ArrayLike, level: float) -> Floats:
-    """Finds quantiles of the largest of several differences at the level of one look, which is not `ERROR`.
-
-    The probability that the largest exceeds a high quantile is proportional to that of a single difference, which has
-    a t distribution.
-
-    Args:
-        quantiles: at `ERROR`, in standard errors.
-        degrees: of freedom, of the same shape.
-        level: of the look.
-    """
-    values, freedom = np.asarray(quantiles, dtype=np.float64), np.asarray(degrees, dtype=np.float64)
-    return np.asarray(np.where(values > 0, stats.t.isf(stats.t.sf(values, freedom) * level / ERROR, freedom), 0.0))
 
 
 def adjusted_p_value(p_value: float, level: float) -> float:

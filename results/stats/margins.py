@@ -99,12 +99,13 @@ class Margins:
     def widths_at(self, look: Look | None, growth: float = 1.0) -> Floats:
         """(contrasts,) the widths at another look, with `growth` times as many trainings, of which variances are as
         now."""
-        errors = self.compared.errors_after(growth)
+        errors, score = self.compared.errors_after(growth), self.quantile
         shrinkage = ratio(np.hypot(*errors), np.hypot(*self.compared.errors_after(1.0)))
         found = Distributions(scales=self.found.scales * shrinkage, degrees=self.found.degrees * growth)
-        score = self.quantile
-        if look is not None:
-            score = score_at(look, found, replace(self.compared, training_errors=errors[0]), self.quantile)
+        if look is not None and self.look is not None:
+            # Those at the declared look do not depend on the look that is asked about.
+            degrees = float(np.median(self.found.degrees)) * (look.num_rounds - 1) / (self.look.num_rounds - 1)
+            score = score_at(look, degrees, replace(self.compared, training_errors=errors[0]), self.quantile)
         floor = score * self.compared.fixed_errors if growth == 1 else 0.0
         return np.maximum(found.quantiles(score), floor)
 
@@ -193,12 +194,13 @@ def quantile_of_mixture(deviations: Floats, tail: float) -> Floats:
     return np.asarray((low + high) / 2)
 
 
-def score_at(look: Look, found: Distributions, compared: Contrasts, quantile: float) -> float:
+def score_at(look: Look, degrees: float, compared: Contrasts, quantile: float) -> float:
     """Returns the normal score of a look, whose error is not `ERROR`, from that of `ERROR`.
 
-    The probability that the largest of several exceeds a high value is proportional to that of a single one.
+    The probability that the largest of several exceeds a high value is proportional to that of a single one. Arguments
+    as of `level_of`.
     """
-    level = level_of(look, float(np.median(found.degrees)), compared, quantile)
+    level = level_of(look, degrees, compared, quantile)
     return float(stats.norm.isf(stats.norm.sf(quantile) * level / ERROR)) if quantile else 0.0
 
 
@@ -301,11 +303,13 @@ class Pairs:
             look: as in `margins_control`.
             growth: factor of the number of trainings, of which variances are as now.
         """
-        number = len(self.quantiles)
+        number, now = len(self.quantiles), None if look is None else look.at(round(look.num_rounds / growth))
         limits = np.full((number, number), np.nan)
         for place, quantile in enumerate(self.quantiles.tolist()):
             pairs = np.flatnonzero((self.first == place) | (self.second == place))
-            own = Margins(compared=self.compared.select(pairs), found=self.found.select(pairs), quantile=quantile)
+            own = Margins(
+                compared=self.compared.select(pairs), found=self.found.select(pairs), quantile=quantile, look=now
+            )
             others = np.where(self.first[pairs] == place, self.second[pairs], self.first[pairs])
             limits[place, others] = own.widths_at(look, growth)
         return limits

@@ -48,7 +48,7 @@ class Precision:
         return self.found_at(None if look is None else look.at(MAX_REPLICATES), VERY_MANY)
 
     def found_at(self, look: Look | None, num_replicates: float) -> float:
-        """Returns as `detectable` what is found at a look, with so many replicates.
+        """Like `detectable`, at a given look.
 
         Margins then follow from variances that more replicates will show better: the variance of an estimated standard
         deviation, of s^2 / (2 degrees), counts for the degrees of freedom that are added.

@@ -134,7 +134,7 @@ def decide_claim(models: ModelScores, numbers: Sequence[int], look: Look, rules:
     elif above + margin <= rules.claim:  # also where both trained the same
         end = EXCLUDED_CLAIM
     else:
-        forecast = rounds_to_decide(pairs, above - rules.claim, look)
+        forecast = rounds_to_decide(pairs, above - rules.claim, look, most)
         may_go_on = look.num_rounds < FEWEST_ROUNDS or (forecast.possible or np.inf) <= most
         end = LAST_ROUND if is_last else "" if may_go_on else UNDECIDABLE
     rounds = () if end else (min(forecast.expected or most, most),) * len(places)
@@ -152,16 +152,18 @@ class ClaimForecast:
     """If it moves by `HOPE` standard errors."""
 
 
-def rounds_to_decide(pairs: Pairs, beyond: float, look: Look) -> ClaimForecast:
+def rounds_to_decide(pairs: Pairs, beyond: float, look: Look, most_rounds: int) -> ClaimForecast:
     """Returns how many rounds may decide a claim.
 
     Args:
         pairs: the comparison of two configurations.
         beyond: by how much the difference is above what is claimed; below it where it is negative.
         look: at the last complete round.
+        most_rounds: of the race; of further ones not each is tried.
     """
     possible, (error,) = None, pairs.compared.training_errors
-    for number in (own for own in rounds_looked_at(MAX_REPLICATES, None) if own > look.num_rounds):
+    tried = {*rounds_looked_at(MAX_REPLICATES, None), most_rounds}
+    for number in sorted(own for own in tried if own > look.num_rounds):
         limit = pairs.limits(look.at(number), number / look.num_rounds)[0, 1]
         move = HOPE * np.sqrt(1 - look.num_rounds / number) * error
         if possible is None and abs(beyond) + move > limit:

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from mtlib.runtime.storage import open_folder
-from mtlib.tasks import TASKS
 from results.answers.answer import answer_question
 from results.answers.answer_data import ANSWER_FILE, answer_data, plain_rows, write_answer
 from results.records.files import read_json
@@ -155,7 +154,7 @@ def test_race_says_when_each_configuration_left_it(tmp_path: Path) -> None:
 
 
 def data_of(effects: SweepEffects) -> dict[str, Any]:
-    found: dict[str, Any] = as_json(answer_data(answer_question(effects, ()), {}, effects, [], TASKS))
+    found: dict[str, Any] = as_json(answer_data(answer_question(effects, ()), {}, {}, effects, []))
     return found
 
 
@@ -190,6 +189,20 @@ def test_difference_that_the_dev_set_hides_has_the_rows_that_would_show_it() -> 
     assert row["replicates_needed"] is None
     assert row["times_rows_needed"] > 1
     assert "dev is too small" in data["found"][-1]
+
+
+def test_difference_of_0_is_found_by_no_number_of_rows() -> None:
+    """Equal means are common where dev is small."""
+    data = data_of(sweep_of([value(0.0, None), value(0.45, 0.0)], precisions={KEY.name: PRECISION}))
+    (row,) = data["would_decide"]
+    assert (row["replicates_needed"], row["times_rows_needed"]) == (None, None)
+
+
+def test_claim_whose_effects_cannot_be_estimated_keeps_its_verdict(tmp_path: Path) -> None:
+    sweep = claim_sweep(tmp_path / "mine", replace(GOING, end=EXCLUDED_CLAIM, expected_rounds=()))
+    data = as_json(replace(sweep, path=tmp_path / "nowhere").answer_data())
+    assert data["effects"] == []
+    assert (data["claim"]["verdict"], data["claim"]["rounds"]) == (EXCLUDED_CLAIM, 2)
 
 
 def test_sweep_with_nothing_undecided_has_nothing_to_decide() -> None:

@@ -101,7 +101,7 @@ def test_claim_of_which_nothing_is_known_is_open_and_says_what_is_lacking() -> N
     for answer in (answer_after(), answer_after(missing)):
         assert answer.startswith("Open: ")
         assert CLAIM.text in answer
-        assert "twice" in answer
+        assert "two trainings" in answer
         assert numbers_in(answer) == []
 
 
@@ -110,11 +110,24 @@ def test_last_estimate_stays_where_a_later_round_has_none() -> None:
     assert numbers_in(answer_after(GOING, later)) == [0.012, 0.001, 0.023]
 
 
-def test_claim_that_training_alone_leaves_open_is_not_blamed_on_the_dev_set() -> None:
+def test_claim_that_very_many_trainings_leave_open_says_so() -> None:
     """There is no variance over examples; the difference is all but the one that is claimed."""
     signs = np.where(np.arange(8) % 2, 1, -1)
     table = 0.7 + 0.01 * np.stack([signs, -signs]) + 0.05 * np.random.default_rng(0).normal(size=8)
     decision = decide_pair(table, claim=0.0, most_rounds=8)
     assert decision.claimed is not None
     assert decision.claimed.needed is None
-    assert "dev is too small" not in answer_after(decision)
+    assert "not even 200 replicates" in answer_after(decision)
+
+
+def test_limits_far_from_0_keep_their_digits() -> None:
+    """As those of an error in the unit of the labels."""
+    assert limits_text(ClaimEstimate(difference=10.5, margin=20.25)) == (
+        "better by +10.5000, at least by -9.7500, at most by +30.7500"
+    )
+
+
+def test_claim_of_which_one_side_failed_says_how_to_go_on() -> None:
+    decision = RoundDecision(num_rounds=2, open=(1,), end=UNDECIDABLE, claimed=ClaimEstimate())
+    assert "--retry-failed" in claim_decision_words(decision)
+    assert "unlikely" not in claim_decision_words(decision)
