@@ -19,6 +19,8 @@ BEATS, BY, IN = "beats", "by", "in"
 """The words between the parts of a claim."""
 BASE_SIDE = "base"
 """Stands for the base configuration, in place of settings."""
+SIDE = "side"
+"""What the space searches where the sides differ in several keys: a side, by its settings as they are typed."""
 EXAMPLE = "smart.weight=1 beats smart.weight=0 by 0.005"
 WORSE, BETTER = 0, 1
 """Numbers of the configuration that is claimed to be beaten, and of the one that is claimed to beat it."""
@@ -127,10 +129,10 @@ def claim_space(base: TrialConfig, metric: str, claim: Claim) -> SearchSpace:
         worse, better = (base.override(expand_tasks(side, base.active_tasks)) for side in (claim.worse, claim.better))
         require(worse != better, "both sides must differ", f"the same configuration by '{claim.text}'")
         keys = claimed_keys(claim, (worse, better))
-        sides = [tuple(value_in_base(side, key, {}) for key in keys) for side in (worse, better)]
-        grid: dict[SearchKey, tuple[Any, ...]] = {tuple(keys): tuple(sides)}
-        if len(keys) == 1:
-            grid = {keys[0]: tuple(value for (value,) in sides)}
+        sides = [{key: value_in_base(side, key, {}) for key in keys} for side in (worse, better)]
+        grid: dict[SearchKey, Any] = {keys[0]: tuple(side[keys[0]] for side in sides)}
+        if len(keys) > 1:
+            grid = {SIDE: dict(zip((side_text(claim.worse), side_text(claim.better)), sides, strict=True))}
         space = SearchSpace(name=CLAIM_NAME, question=claim.question, base=worse, metric=score, grid=grid)
     except ValueError as error:
         raise ValueError(f"--claim: {error}") from error

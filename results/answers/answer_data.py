@@ -12,7 +12,7 @@ from results.answers.answer import SweepAnswer, answer_of, forecasts
 from results.answers.effects_table import effects_frame
 from results.records.files import write_json
 from results.records.race import ClaimEstimate, RaceRecord, race_of
-from results.records.trials import sweep_tasks
+from results.records.trials import STOPPED_BY, sweep_tasks
 from results.stats.effects.sweep_effects import SweepEffects, claim_of
 from results.stats.ranking import RankedConfiguration, to_frame
 from results.stats.texts import frame_value
@@ -54,6 +54,7 @@ def answer_data(
         "found": list(answer.found),
         "conditions": list(answer.conditions),
         "trials": dict(statuses),
+        "stopped_by": info.get(STOPPED_BY),
         "metric": (info.get("space") or {}).get("metric"),
         "replicates": None if column is None else list(column.num_replicates),
         "claim": claim_data(claim_of(info), race),
@@ -84,8 +85,8 @@ def claim_data(claim: Claim | None, race: RaceRecord) -> dict[str, Any] | None:
 
 
 def race_data(race: RaceRecord) -> dict[str, Any] | None:
-    """Returns the last decision of a race, and when configurations left it; None before any decision."""
-    if not race.decisions:
+    """Returns the last decision of a race for the best, and when configurations left it; None before any decision."""
+    if not race.decisions or race.decisions[-1].claimed is not None:
         return None
     last = asdict(race.decisions[-1])
     left = {f"{number:04d}": rounds for number, rounds in race.left_at.items()}

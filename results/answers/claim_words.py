@@ -19,10 +19,12 @@ from search_spaces.claim import Claim
 
 def claim_decision_words(decision: RoundDecision) -> str:
     """E.g. `Round 3: the claim is open: better by +.0120, at least by +.0010, at most by +.0230; expected to be decided
-    after round 5`."""
+    by round 5`."""
     assert decision.claimed is not None
     state, found = claim_ending(decision) or "the claim is open", limits_text(decision.claimed)
-    going = f"; expected to be decided after round {max(decision.expected_rounds)}" if not decision.end else ""
+    needed, most = decision.claimed.needed, max(decision.expected_rounds, default=0)
+    is_expected = needed is not None and needed <= most
+    going = "" if decision.end else f"; {'' if is_expected else 'not '}expected to be decided by round {most}"
     return f"Round {decision.num_rounds}: {state}{f': {found}' if found else ''}{going}"
 
 

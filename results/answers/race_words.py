@@ -72,7 +72,10 @@ def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
     cost = sum(record.number in raced and record.status in COMPLETED for record in records)
     alike = len(raced) * race.num_rounds
     names = {own.number: f"{own.number:04d} ({searched_text(own.params)})" for own in records}
-    state = ending_words(last, names) or progress_words(race)
-    spent = f"{counted(cost, 'training')}{f' ({alike} with equal replicates)' if last.claimed is None else ''}"
     rounds = f"{counted(race.num_rounds, 'round')} of {counted(len(raced), 'configuration')}"
-    return f"{capitalized(state)}: {rounds}, {spent}."
+    if last.claimed is not None:
+        why = "" if race.is_final or not last.end else f"{capitalized(claim_ending(last))}. "
+        limits = "The limits of a claim are one-sided, and narrower than the intervals of effects, which are not."
+        return f"{why}{rounds}, {counted(cost, 'training')}. {limits}"
+    state = ending_words(last, names) or progress_words(race)
+    return f"{capitalized(state)}: {rounds}, {counted(cost, 'training')} ({alike} with equal replicates)."

@@ -70,7 +70,15 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
     Raises:
         ValueError: a value is missing, of another type or out of range, or a resume changes what it may not.
     """
-    for name in ("space", "data", "encoder", "storage", "name", "resume"):  # such as an unset variable of a shell
+    for name in (
+        "space",
+        "claim",
+        "data",
+        "encoder",
+        "storage",
+        "name",
+        "resume",
+    ):  # such as an unset variable of a shell
         require(given.get(name) != "", f"{flag_of(name)} must not be empty, or be left out", "''")
 
     # Where: the cluster and the storage, which a resume is found in.
@@ -113,9 +121,7 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
     }
     if "claim" in given:
         check_value(str, given["claim"], "--claim")
-        require(
-            "until_decided" not in given, "--until-decided must be left out with --claim", given.get("until_decided")
-        )
+        require("until_decided" not in given, "--until-decided must be left out with --claim", "both")
         made |= {"claim": with_read_encoders(read_claim(given["claim"])).text, "until_decided": 0.0}
     if "until_decided" in made:
         made |= race_defaults(given, made["search"])

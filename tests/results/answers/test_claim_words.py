@@ -44,7 +44,7 @@ def test_open_round_says_when_the_claim_is_expected_to_be_decided() -> None:
     words = claim_decision_words(GOING)
     assert words.startswith("Round 3: ")
     assert "open" in words
-    assert "after round 7" in words
+    assert "by round 7" in words
     assert numbers_in(words) == [0.012, 0.001, 0.023]
     assert claim_ending(GOING) == ""
 
