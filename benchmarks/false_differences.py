@@ -110,7 +110,9 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, float]:
         not best_set(means).is_left[0],
         bool((np.abs(estimates) > margins).any()),
         bool(abs(missed) <= margins_control(raised, to_base).widths[-1]),
-        float(estimates[-1] + precision.detectable(design.num_replicates) > margins[-1]) if precision else np.nan,
+        float(estimates[-1] + precision.of_value(len(to_base)).detectable(design.num_replicates) > margins[-1])
+        if precision
+        else np.nan,
     )
 
 

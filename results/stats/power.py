@@ -36,8 +36,8 @@ class Precision:
         return replace(self, margins=self.margins.select(np.array([row])), values=[value])
 
     def detectable(self, num_replicates: float) -> float:
-        """Returns the true difference that is found with the probability `POWER`, with so many replicates: the median
-        over the contrasts."""
+        """Returns the true difference that is found with the probability `POWER`, with so many replicates: the root
+        of the mean square over the contrasts."""
         look = self.margins.look
         return self.found_at(None if look is None else look.at(round(num_replicates)), num_replicates)
 
@@ -59,7 +59,8 @@ class Precision:
         share = training**2 / np.maximum(training**2 + examples**2, np.finfo(float).tiny)
         unsure = widths * share * np.sqrt(max(0.0, 1 - 1 / growth) / (2 * degrees))
         errors = np.sqrt(training**2 + examples**2 + unsure**2)
-        return float(np.median(widths + stats.t.ppf(POWER, degrees * growth) * errors))
+        found = widths + stats.t.ppf(POWER, degrees * growth) * errors
+        return float(np.sqrt(np.mean(found**2)))
 
     def replicates_needed(self, difference: float) -> int | None:
         """Returns the fewest replicates with which a difference is found; None if `MAX_REPLICATES` do not suffice."""
