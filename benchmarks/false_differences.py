@@ -106,13 +106,15 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, float]:
     precision = precision_of(means, found, range(1, len(to_base) + 1))
     raised = means_of(np.concatenate([right[:-1], better[None]]))
     missed = contrasts(raised, to_base).estimates[-1] - TRUE_DIFFERENCE
+    power = np.nan
+    if precision is not None:
+        size = precision.of_value(len(to_base)).detectable(design.num_replicates)
+        power = float(estimates[-1] + size > margins[-1])
     return (
         not best_set(means).is_left[0],
         bool((np.abs(estimates) > margins).any()),
         bool(abs(missed) <= margins_control(raised, to_base).widths[-1]),
-        float(estimates[-1] + precision.of_value(len(to_base)).detectable(design.num_replicates) > margins[-1])
-        if precision
-        else np.nan,
+        power,
     )
 
 
