@@ -51,7 +51,7 @@ TRAINING_ERROR = 0.06
 DIFFICULTY, CONFIGURATION, MODEL = 1.0, 0.5, 0.8
 """Standard deviations of an example's logit by their source."""
 PAIRED = 0.8
-"""Share of the variance of a model's logits that all models of a replicate have in common, where they are paired."""
+"""Share of a model's own variance, `MODEL` squared, that all models of a replicate have in common, where paired."""
 MEAN_LOGIT = 1.0
 TRUE_DIFFERENCE = 0.03
 """In accuracy, of the value whose interval is checked."""

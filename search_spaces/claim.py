@@ -20,7 +20,7 @@ BEATS, BY, IN = "beats", "by", "in"
 BASE_SIDE = "base"
 """Stands for the base configuration, in place of settings."""
 SIDE = "side"
-"""What the space searches where the sides differ in several keys: a side, by its settings as they are typed."""
+"""What the space searches where the sides name several keys: a side, by its settings as they are typed."""
 EXAMPLE = "smart.weight=1 beats smart.weight=0 by 0.005"
 WORSE, BETTER = 0, 1
 """Numbers of the configuration that is claimed to be beaten, and of the one that is claimed to beat it."""
@@ -128,7 +128,10 @@ def claim_space(base: TrialConfig, metric: str, claim: Claim) -> SearchSpace:
         require(claim.margin < 1 or has_errors(base, score), rule, claim.margin)
         worse, better = (base.override(expand_tasks(side, base.active_tasks)) for side in (claim.worse, claim.better))
         require(worse != better, "both sides must differ", f"the same configuration by '{claim.text}'")
-        keys = claimed_keys(claim, (worse, better))
+        trained = [config.active_tasks for config in (worse, better)]
+        rule = "it must be about a task that both sides train"
+        require(score == "overall" or all(score in tasks for tasks in trained), rule, score)
+        keys = claimed_keys(claim, base, (worse, better))
         sides = [{key: value_in_base(side, key, {}) for key in keys} for side in (worse, better)]
         grid: dict[SearchKey, Any] = {keys[0]: tuple(side[keys[0]] for side in sides)}
         if len(keys) > 1:
@@ -146,12 +149,13 @@ def has_errors(base: TrialConfig, score: str) -> bool:
     return any(base.data.tasks[task].metric_entry.lower_is_better for task in counted)
 
 
-def claimed_keys(claim: Claim, sides: Sequence[TrialConfig]) -> list[str]:
+def claimed_keys(claim: Claim, base: TrialConfig, sides: Sequence[TrialConfig]) -> list[str]:
     """Returns the keys that a claim names; in place of a key of all tasks, whose values differ between them on a side,
-    that of each task."""
+    or which a side does not train, that of each task of the base."""
     found: list[str] = []
+    are_trained = all(side.active_tasks == base.active_tasks for side in sides)
     for key in claim.keys:
-        own = list(expand_tasks({key: None}, sides[0].active_tasks))
+        own = list(expand_tasks({key: None}, base.active_tasks))
         is_one = all(len({repr(value_in(side, single)) for single in own}) == 1 for side in sides)
-        found += [key] if is_one else own
+        found += [key] if own == [key] or (is_one and are_trained) else own
     return list(dict.fromkeys(found))

@@ -16,16 +16,22 @@ from results.stats.power import MAX_REPLICATES
 from results.stats.texts import capitalized
 from search_spaces.claim import Claim
 
+NOT_COMPARED = "two trainings of each, in the same rounds, must have ended well"
+"""Why no difference is known yet."""
+
 
 def claim_decision_words(decision: RoundDecision) -> str:
     """E.g. `Round 3: the claim is open: better by +.0120, at least by +.0010, at most by +.0230; expected to be decided
     by round 5`."""
     assert decision.claimed is not None
     state, found = claim_ending(decision) or "the claim is open", limits_text(decision.claimed)
+    state, found = claim_ending(decision) or "the claim is open", limits_text(decision.claimed)
+    if not found:
+        return f"Round {decision.num_rounds}: {state}"
     needed, most = decision.claimed.needed, max(decision.expected_rounds, default=0)
     is_expected = needed is not None and needed <= most
     going = "" if decision.end else f"; {'' if is_expected else 'not '}expected to be decided by round {most}"
-    return f"Round {decision.num_rounds}: {state}{f': {found}' if found else ''}{going}"
+    return f"Round {decision.num_rounds}: {state}: {found}{going}"
 
 
 def claim_ending(decision: RoundDecision) -> str:
@@ -33,7 +39,7 @@ def claim_ending(decision: RoundDecision) -> str:
     if decision.end in (SHOWN_CLAIM, EXCLUDED_CLAIM, ""):
         return f"the claim is {decision.end}" if decision.end else ""
     if decision.claimed is not None and decision.claimed.limits is None:
-        return "the claim is open: not both have two trainings that ended well (--retry-failed)"
+        return f"the claim is open: {NOT_COMPARED} (--retry-failed)"
     if decision.end == LAST_ROUND:
         return "the claim is open and there are no more rounds (--replicates)"
     return "the claim is open and the remaining rounds (--replicates) are unlikely to decide it"
@@ -64,7 +70,7 @@ def claim_answer(claim: Claim, race: RaceRecord, measure: str, cost: Callable[[i
     }
     last = race.estimated
     if last is None or last.claimed is None:
-        return f"{said[race.verdict]} Both must have two trainings that ended well."
+        return f"{said[race.verdict]} {capitalized(NOT_COMPARED)}."
     sure = f"each limit 95 %, however often you look; {last.num_rounds} replicates"
     text = f"{said[race.verdict]} {capitalized(measure)}: {limits_text(last.claimed)} ({sure})."
     if race.is_final:

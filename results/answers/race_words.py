@@ -43,8 +43,6 @@ def ending_words(decision: RoundDecision, names: Mapping[int, str] | None = None
     left = named([(names or {}).get(number, f"{number:04d}") for number in decision.open])
     if not decision.end:
         return ""
-    if decision.claimed is not None:
-        return claim_ending(decision)
     if decision.end == DECIDED:
         return f"decided: {left} is left"
     if decision.end == LAST_ROUND:
@@ -70,12 +68,12 @@ def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
     last = race.decisions[-1]
     raced = {*race.left_at, *last.open}
     cost = sum(record.number in raced and record.status in COMPLETED for record in records)
-    alike = len(raced) * race.num_rounds
-    names = {own.number: f"{own.number:04d} ({searched_text(own.params)})" for own in records}
     rounds = f"{counted(race.num_rounds, 'round')} of {counted(len(raced), 'configuration')}"
     if last.claimed is not None:
         why = "" if race.is_final or not last.end else f"{capitalized(claim_ending(last))}. "
-        limits = "The limits of a claim are one-sided, and narrower than the intervals of effects, which are not."
-        return f"{why}{rounds}, {counted(cost, 'training')}. {limits}"
+        limits = " The limits of a claim are one-sided, and narrower than the intervals of effects, which are not."
+        return f"{why}{rounds}, {counted(cost, 'training')}.{limits if race.estimated else ''}"
+    alike = len(raced) * race.num_rounds
+    names = {own.number: f"{own.number:04d} ({searched_text(own.params)})" for own in records}
     state = ending_words(last, names) or progress_words(race)
     return f"{capitalized(state)}: {rounds}, {counted(cost, 'training')} ({alike} with equal replicates)."

@@ -219,13 +219,14 @@ def distinct_means(scores: ModelScores) -> ConfigurationMeans:
             configurations=ranks[scores.configurations[models]],
             replicates=design[models, num_configurations:],
         )
-        variances = draw_variances(fitted)[:, ranks]
+        floor = example_variances(scores, np.eye(len(design)) - design @ inverse, own_degrees)
+        variances = np.maximum(draw_variances(fitted)[:, ranks], floor)
     return ConfigurationMeans(
         means=weights @ scores.scores,
         num_models=np.bincount(scores.configurations),
         distinct=np.arange(num_configurations),
         weights=weights,
-        variances=np.maximum(variances, example_variances(scores)),
+        variances=variances,
         has_common_variance=bool(np.count_nonzero(own_degrees) < FEWEST_VARIANCES),
         total_degrees=float(own_degrees.sum()),
         examples=examples,
@@ -248,17 +249,21 @@ def residual_degrees(scores: ModelScores) -> Floats:
     return np.where(found < 1e-9, 0.0, found)
 
 
-def example_variances(scores: ModelScores) -> Floats:
+def example_variances(scores: ModelScores, maker: Floats, degrees: Floats) -> Floats:
     """(configurations,) what examples alone add to the mean square of the residuals: no variance of training is seen
     without it.
 
     Replicates may be equal by chance, as accuracies of two often are. What models have in common, those of one
     configuration or of one replicate, is fitted and so no part of it.
+
+    Args:
+        scores: of models.
+        maker: (models, models), which makes residuals of scores.
+        degrees: (configurations,) of freedom of the residuals, some above 0; a configuration with 0 gets the mean of
+            the others.
     """
-    design, degrees = design_matrix(scores), residual_degrees(scores)
-    maker = np.eye(len(design)) - design @ np.linalg.pinv(design)  # (models, models), of residuals from scores
     squares = np.bincount(scores.configurations, ((maker @ scores.covariance) * maker).sum(axis=1))
-    return np.asarray(np.divide(squares, degrees, out=np.zeros_like(degrees), where=degrees > 0))
+    return np.where(degrees > 0, squares / np.where(degrees > 0, degrees, 1.0), squares.sum() / degrees.sum())
 
 
 def shared_covariance(scores: ModelScores, num_configurations: int) -> Floats:

@@ -102,8 +102,9 @@ class Margins:
         errors, score = self.compared.errors_after(growth), self.quantile
         shrinkage = ratio(np.hypot(*errors), np.hypot(*self.compared.errors_after(1.0)))
         found = Distributions(scales=self.found.scales * shrinkage, degrees=self.found.degrees * growth)
+        assert (look is None) == (self.look is None)
         if look is not None and self.look is not None:
-            # Those at the declared look do not depend on the look that is asked about.
+            # Scaled to the look that is asked about, so that they are the same ones at the declared look.
             degrees = float(np.median(self.found.degrees)) * (look.num_rounds - 1) / (self.look.num_rounds - 1)
             score = score_at(look, degrees, replace(self.compared, training_errors=errors[0]), self.quantile)
         floor = score * self.compared.fixed_errors if growth == 1 else 0.0
@@ -131,7 +132,8 @@ def margins_control(
     every = own if together is None else means.of_distinct(together)
     if not means.has_replicates:
         unknown = np.full(len(own), np.nan)
-        return Margins(compared=compared, found=Distributions(scales=unknown, degrees=unknown), quantile=np.nan)
+        found = Distributions(scales=unknown, degrees=unknown)
+        return Margins(compared=compared, found=found, quantile=np.nan, look=look)
     found = distributions_of(means, own)
     of_all = found if together is None else distributions_of(means, every)
     quantile = largest_score(means, every, of_all, is_two_sided=True)

@@ -144,7 +144,7 @@ def decide_claim(models: ModelScores, numbers: Sequence[int], look: Look, rules:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimForecast:
-    """Rounds after which a claim may be decided; None where no number up to `MAX_REPLICATES` is enough."""
+    """Rounds after which a claim may be decided; None where no number that is tried is enough."""
 
     expected: int | None = None
     """If the difference stays as it is."""
@@ -159,7 +159,7 @@ def rounds_to_decide(pairs: Pairs, beyond: float, look: Look, most_rounds: int) 
         pairs: the comparison of two configurations.
         beyond: by how much the difference is above what is claimed; below it where it is negative.
         look: at the last complete round.
-        most_rounds: of the race; of further ones not each is tried.
+        most_rounds: of the race, tried in any case; beyond 20 rounds not every number up to `MAX_REPLICATES` is.
     """
     possible, (error,) = None, pairs.compared.training_errors
     tried = {*rounds_looked_at(MAX_REPLICATES, None), most_rounds}

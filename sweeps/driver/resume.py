@@ -85,9 +85,12 @@ def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord
     race = race_of(info) or RaceRecord()
     has_other_margin = race.end == UNDECIDABLE and info["options"].get("until_decided") != options.until_decided
     may_go_on = options.replicates > info["replicates"] or has_other_margin
-    if not race.end or race.is_final or not may_go_on:
+    is_retried = options.retry_failed and race.estimated is None
+    if not race.end or race.is_final or not (may_go_on or is_retried):
         return race
     last = race.decisions[-1]
+    if last.claimed is not None and last.claimed.limits is None:  # trainings that failed are repeated
+        return RaceRecord(decisions=race.decisions[:-1])
     going = replace(last, end="", expected_rounds=(options.replicates,) * len(last.open))
     return RaceRecord(decisions=(*race.decisions[:-1], going))
 

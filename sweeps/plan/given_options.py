@@ -70,15 +70,7 @@ def read_options(given: GivenOptions, default_address: str | None) -> SweepOptio
     Raises:
         ValueError: a value is missing, of another type or out of range, or a resume changes what it may not.
     """
-    for name in (
-        "space",
-        "claim",
-        "data",
-        "encoder",
-        "storage",
-        "name",
-        "resume",
-    ):  # such as an unset variable of a shell
+    for name in ("space", "claim", "data", "encoder", "storage", "name", "resume"):  # '' of an unset variable
         require(given.get(name) != "", f"{flag_of(name)} must not be empty, or be left out", "''")
 
     # Where: the cluster and the storage, which a resume is found in.

@@ -188,6 +188,28 @@ def test_tasks_that_differ_in_the_base_stay_as_they_are(text: str) -> None:
     assert space.base == wanted[0]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tasks.*.batch_size=16 beats stages.0.tasks=[sst] in sst",
+        "base beats stages.0.tasks=[sst] tasks.*.batch_size=16 in sst",
+        "stages.0.tasks=[sst] tasks.*.batch_size=16 beats stages.0.tasks=[sst,qqp] in sst",
+        "base beats stages.0.tasks=[sst] tasks.*.batch_size=16 tasks.sst.batch_size=8 in sst",
+    ],
+)
+def test_sides_may_train_different_tasks(text: str) -> None:
+    base, claim = general(TASKS), read_claim(text)
+    space = claim_space(base, "overall", claim)
+    wanted = [base.override(expand_tasks(side, base.active_tasks)) for side in (claim.worse, claim.better)]
+    assert grid_configs(space) == wanted
+    assert space.metric == "sst"
+
+
+def test_claim_is_about_a_task_that_both_sides_train() -> None:
+    message = one_line_error(claim_space, general(TASKS), "overall", read_claim("base beats stages.0.tasks=sst in qqp"))
+    assert "both sides train" in message
+
+
 def test_error_may_be_lower_by_more_than_1() -> None:
     tasks = {**TASKS, "sts": replace(TASKS["sts"], metric="rmse")}
     claim = read_claim("smart.weight=1 beats base by 2.5 in sts")

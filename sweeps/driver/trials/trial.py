@@ -82,7 +82,8 @@ def left_to_run(
 def most_replicates(options: SweepOptions, race: RaceRecord | None, number: int) -> int:
     """Returns the replicates that a configuration gets at most, as far as a race has decided.
 
-    A race about a claim trains one round at a time: of two configurations a round that begins early is often in vain.
+    A race about a claim trains its first two rounds, then one at a time: of two configurations a round that begins
+    early is often in vain.
     """
     if race is None:
         return options.replicates

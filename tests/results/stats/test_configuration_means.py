@@ -190,3 +190,19 @@ def test_where_all_trained_the_same_the_variance_is_known_to_be_0() -> None:
     assert not configuration_means(scores).has_replicates  # of one configuration alone it is not used
     once = model_scores(np.array([[0.5], [0.5]]))
     assert not configuration_means(with_trainings(once, [0, 0])).has_replicates
+
+
+def test_examples_that_models_of_a_replicate_share_are_no_variance_of_training() -> None:
+    """Two configurations whose models of a replicate err on the same examples: all that differs is 0.01."""
+    table = 0.5 + 0.03 * np.random.default_rng(0).normal(size=4) + 0.001 * np.array([[1, -1, 1, -1], [-1, 1, -1, 1]])
+    replicates = np.tile(np.eye(4), (2, 2))  # of models in the order of configurations
+    shared = configuration_means(model_scores(table, 0.02**2 * replicates + 1e-8 * np.eye(8)))
+    alone = configuration_means(model_scores(table, (0.02**2 + 1e-8) * np.eye(8)))
+    assert np.sqrt(shared.model_variances.max()) < 0.003
+    assert np.sqrt(alone.model_variances.min()) > 0.015
+
+
+def test_configuration_with_one_training_has_a_floor_too() -> None:
+    table = np.array([[0.5, 0.5], [0.6, 0.6], [0.4, np.nan], [0.3, np.nan]])
+    means = configuration_means(model_scores(table, 1e-4 * np.eye(6)))
+    assert means.model_variances == pytest.approx(1e-4)
