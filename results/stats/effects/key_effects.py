@@ -36,11 +36,6 @@ class ValueEffect:
     """Whether it trained the same as the base value."""
 
     @property
-    def margin(self) -> float:
-        """Half the interval's width; nan where it is unknown."""
-        return np.nan if self.interval is None else (self.interval[1] - self.interval[0]) / 2
-
-    @property
     def is_significant(self) -> bool:
         """Whether the interval is known and does not contain 0."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]

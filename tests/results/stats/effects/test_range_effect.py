@@ -18,6 +18,7 @@ from results.stats.effects.range_effect import (
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.resampling import Floats
 from search_spaces.domain import Float
+from tests.results.stats.effects.test_key_effects import half_width
 from tests.results.stats.test_configuration_means import model_scores, with_trainings
 
 RATE = SearchedKey(name="rate", values=(), base=2e-5, range=Float(low=1e-6, high=1e-3, log=True))
@@ -87,7 +88,7 @@ def test_choices_are_compared_as_by_least_squares() -> None:
     _, b = key_effects(choice_contrasts(LOSS, fit, params), fit.means)
     assert b.difference == pytest.approx(reference.params[column])
     low, high = reference.conf_int()[column]
-    assert b.margin == pytest.approx((high - low) / 2, rel=0.005)
+    assert half_width(b) == pytest.approx((high - low) / 2, rel=0.005)
     assert b.num_trials == sum(own["loss"] == "b" for own in params)
 
 
