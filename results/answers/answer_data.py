@@ -11,9 +11,9 @@ from mtlib.runtime.storage import Location, open_folder
 from results.answers.answer import SweepAnswer, answer_of, forecasts
 from results.answers.effects_table import effects_frame
 from results.records.files import write_json
-from results.records.race import ClaimEstimate, RaceRecord, race_of
+from results.records.race import ClaimEstimate, RaceRecord, claim_of, race_of
 from results.records.trials import STOPPED_BY, sweep_tasks
-from results.stats.effects.sweep_effects import SweepEffects, claim_of
+from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.ranking import RankedConfiguration, to_frame
 from results.stats.texts import frame_value
 from search_spaces.claim import Claim

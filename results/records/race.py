@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mtlib.config.schema import from_dict
+from search_spaces.claim import Claim, read_claim
 
 RACE_KEY = "race"
 """Key of `sweep.json`: the decisions after each round so far; absent of a sweep that is no race."""
@@ -54,7 +55,7 @@ class RoundDecision:
     """For each that goes on, the rounds after which it is expected to be decided."""
     end: str = ""
     """Why the race ended after this round; empty if it goes on."""
-    claimed: "ClaimEstimate | None" = None
+    claimed: ClaimEstimate | None = None
     """What is known of the claim that the race is about, if it is about one."""
 
 
@@ -126,6 +127,12 @@ def race_of(info: Mapping[str, Any]) -> RaceRecord | None:
     if kept is None:
         return None
     return RaceRecord(decisions=tuple(from_dict(RoundDecision, own, RACE_KEY) for own in kept))
+
+
+def claim_of(info: Mapping[str, Any]) -> Claim | None:
+    """Returns the claim that a sweep checks, by the content of its `sweep.json`; None if it checks none."""
+    text = (info.get("options") or {}).get("claim")
+    return None if text is None else read_claim(text)
 
 
 def race_to_json(decisions: Sequence[RoundDecision]) -> list[dict[str, Any]]:

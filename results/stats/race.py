@@ -28,6 +28,7 @@ from results.records.race import (
     ClaimEstimate,
     RaceRecord,
     RoundDecision,
+    claim_of,
     race_of,
 )
 from results.records.replicated_best import further_replicated
@@ -39,7 +40,7 @@ from results.stats.margins import Mask, Pairs, best_set, compare_pairs, margins_
 from results.stats.power import MAX_REPLICATES
 from results.stats.resampling import Floats, Numbers
 from results.stats.trial_scores import TrialScores, group_by_configuration
-from search_spaces.claim import BETTER, WORSE, read_claim
+from search_spaces.claim import BETTER, WORSE
 
 HOPE = 1.0
 """Standard errors by which a difference may still move in the hoped direction before the race may end: the chance that
@@ -258,9 +259,13 @@ def decide_complete_rounds(
         ValueError: the configurations have different tasks, so that their overall scores cannot be compared.
     """
     race, options = race_of(info) or RaceRecord(), info["options"]
-    text = options.get("claim")
-    claim = None if text is None else read_claim(text).margin
-    rules = RaceRules(margin=options["until_decided"], most_rounds=options["replicates"], base=base, claim=claim)
+    claim = claim_of(info)
+    rules = RaceRules(
+        margin=options["until_decided"],
+        most_rounds=options["replicates"],
+        base=base,
+        claim=None if claim is None else claim.margin,
+    )
     metric = info["space"]["metric"]
     finished = [record for record in records if record.status in COMPLETED and record.trial_id in scores.epochs]
     while (num_rounds := round_to_decide(info, records, race)) is not None:

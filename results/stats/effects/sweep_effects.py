@@ -9,7 +9,7 @@ import numpy as np
 from mtlib.runtime.storage import Location
 from mtlib.tasks import Task, title_of, value_of
 from results.records.expected_trials import status_counts
-from results.records.race import RaceRecord
+from results.records.race import RaceRecord, claim_of
 from results.records.replicated_best import replicated_best
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import ConfigurationMeans, configuration_means
@@ -30,7 +30,7 @@ from results.stats.looks import Looks, looks_at
 from results.stats.power import Precision, precision_of
 from results.stats.texts import value_text
 from results.stats.trial_scores import TOKEN_COUNT, TOTAL, Amounts, TrialScores, group_by_configuration
-from search_spaces.claim import Claim, read_claim
+from search_spaces.claim import Claim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,12 +225,6 @@ def sweep_effects(
         counted=frozenset(record.trial_id for record in counted),
         amounts=amounts_by_tasks(counted, scores),
     )
-
-
-def claim_of(info: Mapping[str, Any]) -> Claim | None:
-    """Returns the claim that a sweep checks, by the content of its `sweep.json`; None if it checks none."""
-    text = (info.get("options") or {}).get("claim")
-    return None if text is None else read_claim(text)
 
 
 def amounts_by_tasks(records: Sequence[TrialRecord], scores: TrialScores) -> dict[tuple[str, ...], Amounts]:
