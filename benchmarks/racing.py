@@ -132,7 +132,8 @@ def draw_scores(world: World, num_rounds: int, seed: int) -> ModelScores:
         num_rows=world.num_rows,
     )
     logits = zip(draw_logits(design, stream), world.true, strict=True)
-    return scores_of(np.stack([own + logit_rise(float(below), TRAINING_ERROR) > 0 for own, below in logits]))
+    raised = np.stack([own + logit_rise(float(below), TRAINING_ERROR) for own, below in logits])
+    return scores_of(raised.astype(np.float64), np.ones(world.num_rows), np.arange(world.num_rows))
 
 
 def resampled(sweep: Sweep, true: Floats, num_rounds: int, stream: np.random.Generator) -> ModelScores:

@@ -188,7 +188,10 @@ class Task:
         return self.metric_entry.value_of(score)
 
     def bounds_text(self, bounds: Collection[float]) -> str:
-        """Returns an interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
+        """Returns an interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first, or
+        `not known` where there is none."""
+        if not bounds:
+            return "not known"
         low, high = sorted(map(self.value_of, bounds))
         return f"{low:.3f} to {high:.3f}"
 

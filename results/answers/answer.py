@@ -9,11 +9,12 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
 from results.answers.amount_words import amount_lines
 from results.answers.claim_words import claim_answer
+from results.answers.group_words import few_groups_words
 from results.answers.key_answer import MOST_WORTH, Forecast, KeyAnswer, forecast, key_answer
 from results.answers.key_words import forecast_words, p_text, range_words, replicates_text, value_words
 from results.answers.next_commands import resume_command
 from results.answers.race_words import race_answer
-from results.answers.ranking_table import searched_values, why_unknown
+from results.answers.ranking_table import searched_values, why_not_compared, why_unknown
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
@@ -199,7 +200,9 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
             base = value_text(column.key_of(key).base)
             lines.append(f"{key.name}: {', '.join(same)} trained the same as {base}.")
     lines.append(f"Not known: {why_uncertain(effects, column)}.")
-    if is_open(effects):
+    if column.few_groups:
+        lines.append("More replicates do not change that: dev needs rows of more groups.")
+    elif is_open(effects):
         lines.append("Some trials have not ended.")
     elif effects.search == "grid":
         lines.append(f"For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}")
@@ -211,7 +214,9 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
 
 
 def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
-    """Returns why the variance of training is not known."""
+    """Returns why the variance of training, or over examples, is not known."""
+    if column.few_groups:
+        return few_groups_words(column.few_groups)
     if effects.search == "grid":
         is_early = effects.num_early > 0 and column.num_replicates[1] == 1
         return "not all configurations were trained twice yet" if is_early else why_unknown(column.num_replicates[1])
@@ -292,6 +297,9 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
     """Yields what else to know: no forecast for a given difference, bases that were not trained,
     dropped configurations."""
     is_grid, main = effects.search == "grid", effects.columns.get(effects.metric)
+    for column in effects.columns.values():
+        if column.few_groups and column not in effects.compared and column.task != OVERALL:
+            yield f"{capitalized(few_groups_words(column.few_groups))}."
     if difference is not None and not is_grid:
         yield "--difference is for grids: the curves of a search have bands instead (--effects)."
     elif difference is not None and (main is None or not any(main.precisions.values())):
@@ -354,10 +362,10 @@ def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], bas
         if base.was_dropped:
             yield f"{capitalized(found)} is not compared with {name}, which has fewer trainings."
     elif base.margin is None and base.may_be_best:
-        why = why_unknown(max(len(row.trials) for row in alike))
+        why = why_not_compared(alike, f"--replicates {MORE_REPLICATES} --replicate-best {MOST_REPLICATED}")
         yield (
             f"{capitalized(found)} is {base.below_best:+.3f} overall above {name}. Whether it is better is not known: "
-            f"{why} (--replicates {MORE_REPLICATES} --replicate-best {MOST_REPLICATED})."
+            f"{why}."
         )
     else:
         undecided, shows = ("it is not decided whether ", "would show") if base.may_be_best else ("", "shows")

@@ -6,6 +6,7 @@ from typing import Any
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, fold, table_lines, wrapped
 from mtlib.tasks import Task, title_of, value_of
+from results.answers.group_words import few_groups_words
 from results.stats.ranking import RankedConfiguration, score_columns, searched_names
 from results.stats.texts import error_text, short_keys, value_text, value_texts
 from results.stats.trial_scores import TOTAL, Column
@@ -147,8 +148,7 @@ def mark_lines(finished: Sequence[RankedConfiguration]) -> list[str]:
     if num_alike < 2:
         return []
     if finished[0].margin is None:
-        why = why_unknown(max(len(row.trials) for row in finished))
-        return [f"{MARK} may be the best: every row, as {why} (--replicates 3)."]
+        return [f"{MARK} may be the best: every row, as {why_not_compared(finished)}."]
     of_its_tasks = "" if num_alike == len(finished) else " of the same tasks"
     lines = [
         f"{MARK} may be the best{of_its_tasks}: no other row is shown to be above it, with the variance of training "
@@ -191,6 +191,13 @@ def caveats(scored: Sequence[RankedConfiguration], finished: Sequence[RankedConf
 def count_alike(scored: Sequence[RankedConfiguration]) -> int:
     """Returns how many rows have the same tasks as the first one; 0 of none."""
     return sum(row.tasks == scored[0].tasks for row in scored)
+
+
+def why_not_compared(rows: Sequence[RankedConfiguration], options: str = "--replicates 3") -> str:
+    """Returns why rows have no margins, and the options that give them some, if any do."""
+    if rows[0].few_groups:
+        return few_groups_words(rows[0].few_groups)
+    return f"{why_unknown(max(len(row.trials) for row in rows))} ({options})"
 
 
 def why_unknown(most_replicates: int) -> str:

@@ -24,7 +24,7 @@ from results.records.predictions import find_lost, has_same_examples, labels_arr
 from results.records.selection import Member
 from results.records.tables import read_trials, read_with_warnings
 from results.records.trials import read_sweep, sweep_tasks
-from results.stats.groups import independent_groups
+from results.stats.groups import fold_groups, independent_groups
 from results.stats.resampling import Floats, Numbers
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
@@ -70,6 +70,11 @@ class Pool:
     def groups(self) -> Numbers:
         """(rows,) from `results.stats.groups.independent_groups`."""
         return independent_groups(self.text_groups, len(self.labels))
+
+    @cached_property
+    def fold_groups(self) -> Numbers:
+        """(rows,) from `results.stats.groups.fold_groups`."""
+        return fold_groups(self.groups)
 
     @cached_property
     def values(self) -> npt.NDArray[np.float32]:

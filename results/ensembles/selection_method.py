@@ -117,7 +117,7 @@ def scale_errors(predictions: Floats, labels: Floats) -> Floats:
 
 def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:
     """Folds of some rows: pairs of rows outside and inside; none for a single group of rows."""
-    groups = pool.groups[rows]
+    groups = pool.fold_groups[rows]
     num_folds = min(settings.num_folds, count_groups(groups))
     if num_folds < 2:
         return []

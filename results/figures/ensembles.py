@@ -1,5 +1,7 @@
 """Figures of selections: what methods and ensembles are expected to score."""
 
+import math
+
 import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
@@ -35,7 +37,7 @@ def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Pan
         f"{task.value_of(method.lead):+.3f} ({task.bounds_text(method.lead_interval)})"
         for title, method in zip(titles, methods, strict=True)
     ]
-    bounds = [sorted(map(task.value_of, method.interval)) for method in methods]
+    bounds = [sorted(map(task.value_of, method.interval)) or [math.nan] * 2 for method in methods]
     on_dev = [task.value_of(method.in_sample) for method in methods]
     traces = [
         series(on_dev, names, hover=hover, name="dev score", style=1),

@@ -13,7 +13,8 @@ from results.records.examples import read_groups
 from results.records.predictions import labels_array, logits_array
 from results.records.trials import COMPLETED, OVERALL, TrialRecord, sweep_cut_rows, sweep_tasks
 from results.stats.groups import independent_groups
-from results.stats.resampling import bootstrap_scores, example_values, percentile_interval, replicate_error
+from results.stats.intervals import score_interval
+from results.stats.resampling import example_values, replicate_error
 
 
 def trial_card_facts(
@@ -65,7 +66,8 @@ def trial_card_facts(
 def dev_interval(root: SubTreeFileSystem, trial: str, epoch: int, task: Task) -> tuple[float, float] | None:
     """Returns the 95 % interval over dev examples of a task's metric at an epoch, the lower value first.
 
-    None: the epoch has no predictions of the task, or the score is the same on all resamples, as with no wrong one.
+    None: the epoch has no predictions of the task, examples are in too few groups, or the score is the same on all
+    resamples, as with no wrong one.
     """
     table = read_part(root, trial, epoch, task.name, "dev")
     if table is None:
@@ -73,9 +75,8 @@ def dev_interval(root: SubTreeFileSystem, trial: str, epoch: int, task: Task) ->
     labels = labels_array(table)
     values = example_values(task, logits_array(table), labels)[None]
     groups = independent_groups(read_groups(root, task.name, table["id"].to_pylist()), len(labels))
-    resampled = bootstrap_scores(task, values, labels, groups=groups)
-    low, high = sorted(map(task.value_of, percentile_interval(resampled[0])))
-    return (low, high) if low < high else None
+    found = tuple(sorted(map(task.value_of, score_interval(task, values, labels, groups))))
+    return (found[0], found[1]) if len(set(found)) == 2 else None
 
 
 def replicate_means(replicates: Sequence[TrialRecord], tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:

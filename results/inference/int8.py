@@ -14,7 +14,8 @@ from mtlib.runtime.command_line import counted
 from results.ensembles.outputs import outputs_of, values_of
 from results.inference.predictor import PREDICTED_SPLIT, tokenize_rows
 from results.stats.groups import text_groups_of
-from results.stats.resampling import Floats, bootstrap_scores, percentile_interval, score_examples
+from results.stats.intervals import score_interval
+from results.stats.resampling import Floats, score_examples
 
 MOST_SCORED_ROWS = 4000
 """Most dev rows that both files predict; of more a fixed random sample."""
@@ -75,9 +76,8 @@ def int8_sentence(exported: "ExportedModel", folder: Path, table: Table) -> str:
     outputs = np.stack([outputs_of(definition, file_logits(path, exported, table)) for path in paths])
     values = values_of(definition, outputs, labels)
     own, exact = score_examples(definition, values, labels)
-    resampled = bootstrap_scores(definition, values, labels, groups=text_groups_of(table))
     value, change = map(definition.value_of, (own, own - exact))
-    bounds = definition.bounds_text(percentile_interval(resampled[0] - resampled[1]))
+    bounds = definition.bounds_text(score_interval(definition, values, labels, text_groups_of(table)))
     rows = counted(len(table.ids), "dev row")
     return f"{definition.metric} on {rows} {value:.3f}, {change:+.3f} ({bounds}) from 32 bits"
 

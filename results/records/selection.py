@@ -58,7 +58,8 @@ class MethodScore:
     lead: float
     """Cross-fitted score minus the best single model's."""
     lead_interval: tuple[float, ...]
-    """Low and high of the lead's 95 % interval; those of all methods, over single and over base, hold at once."""
+    """Low and high of the lead's 95 % interval; those of all methods, over single and over base, hold at once. Like
+    other intervals it is empty where dev examples are in too few groups for any difference to be claimed."""
     base_lead: float | None = None
     """Cross-fitted score minus the base configuration's; None where no trial has it."""
     base_lead_interval: tuple[float, ...] = ()
@@ -67,8 +68,7 @@ class MethodScore:
     @property
     def is_significant(self) -> bool:
         """Whether the 95 % interval of its lead over the best single model excludes 0."""
-        low, high = self.lead_interval
-        return low > 0 or high < 0
+        return bool(self.lead_interval) and not min(self.lead_interval) <= 0 <= max(self.lead_interval)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from results.ensembles.ensemble import ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds
 from results.ensembles.outputs import values_of
 from results.ensembles.selection_method import Choose, Settings
-from results.stats.groups import count_groups, sum_groups
+from results.stats.groups import count_groups, drawn_groups, sum_groups
 from results.stats.resampling import (
     NUM_RESAMPLES,
     Floats,
@@ -89,17 +89,30 @@ class CrossFitted:
         return float(np.abs(self.values - self.labels).mean()) if self.task.is_regression else None
 
     @cached_property
-    def influences(self) -> Floats:
-        """Each group's influence on the score of each repeat, (repeats, groups); a repeat's mean is 0.
-
-        It is the sum over its examples, times the number of groups, divided by the number of examples.
-        """
+    def row_influences(self) -> Floats:
+        """Each example's influence on the score of each repeat, (repeats, rows); a repeat's mean is 0."""
         total = np.zeros(self.folds.shape)
         for own, values, parts in zip(total, self.values, self.parts, strict=True):
             for rows in parts:
                 own[rows] = example_influences(self.task, values[rows], self.labels[rows], self.groups[rows])
-        found = sum_groups(total, self.groups)
-        return np.asarray(found * (found.shape[1] / len(self.labels)))
+        return total
+
+    @cached_property
+    def influences(self) -> Floats:
+        """Each group's influence on the score of each repeat, (repeats, groups).
+
+        It is the sum over its examples, times the number of groups, divided by the number of examples, and scaled as in
+        `results.stats.covariance.covariance_over_examples`.
+        """
+        shares = np.bincount(np.unique(self.groups, return_inverse=True)[1]) / len(self.labels)
+        scales = len(shares) / len(self.labels) / np.sqrt(np.maximum(1 - shares, np.finfo(float).tiny))
+        return np.asarray(sum_groups(self.row_influences, self.groups) * scales)
+
+    def degrees_over(self, other: "CrossFitted | None" = None) -> float:
+        """Degrees of freedom of the variance over examples of the score, or of its difference from another one; 0 where
+        examples are in too few groups for any difference to be claimed."""
+        influence = self.row_influences[:1] - (0.0 if other is None else other.row_influences[:1])
+        return drawn_groups(influence, np.unique(self.groups, return_inverse=True)[1]).degrees
 
     @property
     def standard_error(self) -> float:
@@ -133,7 +146,7 @@ def total_error(influences: Floats, scores: Floats) -> float:
     choice of the ensemble varies too: `CHOICE_FACTOR` times the variance between repeats is added.
 
     Args:
-        influences: (repeats, groups), of which each repeat's mean is 0.
+        influences: (repeats, groups).
         scores: (repeats,).
     """
     choice = CHOICE_FACTOR * scores.var(ddof=1) if len(scores) > 1 else 0.0
@@ -157,7 +170,7 @@ def cross_fit(pool: Pool, method: Choose, settings: Settings, rows: Numbers, *, 
         ValueError: fewer than 2 groups of examples, or folds.
     """
     generator = np.random.default_rng((settings.seed, len(rows), 1))
-    labels, groups = pool.labels[rows], pool.groups[rows]
+    labels, groups = pool.labels[rows], pool.fold_groups[rows]
     num_folds = count_folds(pool.task, count_groups(groups), settings.num_folds)
     folds = np.stack([assign_folds(labels, num_folds, generator, groups) for _ in range(num_repeats)])
     values = np.empty((*folds.shape, *pool.values.shape[2:]))
@@ -165,7 +178,7 @@ def cross_fit(pool: Pool, method: Choose, settings: Settings, rows: Numbers, *, 
         for outside, inside in iter_folds(own):
             chosen = method(pool, rows[outside], settings)
             found[inside] = values_of(pool.task, ensemble_outputs(pool, chosen, rows[inside]), labels[inside])
-    return CrossFitted(task=pool.task, labels=labels, values=values, folds=folds, groups=groups)
+    return CrossFitted(task=pool.task, labels=labels, values=values, folds=folds, groups=pool.groups[rows])
 
 
 def bootstrap(found: CrossFitted, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0) -> Floats:

@@ -21,7 +21,8 @@ from results.inference.predictor import Predictor, load_predictor, predict_rows
 from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection
 from results.stats.groups import text_groups_of
-from results.stats.resampling import Floats, bootstrap_scores, percentile_interval, score_examples
+from results.stats.intervals import score_interval
+from results.stats.resampling import Floats, score_examples
 
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
@@ -40,9 +41,7 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
         labels, definition = table.labels.astype(np.float64), selection.definitions[task]
         values = values_of(definition, predict_table(load_predictor(selection, task, source), table), labels)[None]
         scores[task] = float(score_examples(definition, values, labels)[0])
-        groups = text_groups_of(table)
-        resampled = bootstrap_scores(definition, values, labels, groups=groups, seed=selection.seed)
-        intervals[task] = percentile_interval(resampled[0])
+        intervals[task] = score_interval(definition, values, labels, text_groups_of(table), seed=selection.seed)
     time = record_evaluation(places_of(selection, list(selection.tasks), source))
     num_examples = {task: len(table.ids) for task, table in tables.items()}
     return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from results.ensembles.methods import SINGLE
 from results.records.selection import MethodScore
@@ -36,23 +36,46 @@ def method_scores(
     for name, own in fitted.items():
         bounds = own.task.metric_entry.bounds(own.task.label_range)
         score, error = float(own.scores.mean()), own.standard_error
-        low, high = np.clip(percentile_interval(widened(resampled[name], score, error)), *bounds).tolist()
-        leads = [paired_difference(own, fitted[other]) for other in references]
-        intervals = [(lead - quantile * lead_error, lead + quantile * lead_error) for lead, lead_error in leads]
+        leads = [paired_difference(own, fitted[other])[0] for other in references]
+        intervals = [lead_interval(own, fitted[other], quantile) for other in references]
         found[name] = MethodScore(
             name=name,
             in_sample=in_sample[name],
             cross_fitted=float(np.clip(score, *bounds)),
             standard_error=error,
-            interval=(low, high),
+            interval=score_interval(own, resampled[name]),
             num_models=num_models[name],
             mean_absolute_error=own.mean_absolute_error,
-            lead=leads[0][0],
+            lead=leads[0],
             lead_interval=intervals[0],
-            base_lead=None if base is None else leads[1][0],
+            base_lead=None if base is None else leads[1],
             base_lead_interval=() if base is None else intervals[1],
         )
     return found
+
+
+def score_interval(fitted: CrossFitted, resampled: Floats) -> tuple[float, ...]:
+    """Returns low and high of the 95 % interval of a score, within the bounds of its metric; nothing where examples are
+    in too few groups."""
+    degrees, bounds = fitted.degrees_over(), fitted.task.metric_entry.bounds(fitted.task.label_range)
+    if not degrees:
+        return ()
+    around = widened(resampled, float(fitted.scores.mean()), fitted.standard_error)
+    return tuple(np.clip(percentile_interval(around, degrees), *bounds).tolist())
+
+
+def lead_interval(first: CrossFitted, second: CrossFitted, quantile: float) -> tuple[float, ...]:
+    """Returns low and high of the interval of a difference of scores; nothing where examples are in too few groups.
+
+    Args:
+        first, second: of the same examples and folds.
+        quantile: of normal errors; with few groups the one of a t distribution with the same tail probability counts.
+    """
+    degrees, (lead, error) = first.degrees_over(second), paired_difference(first, second)
+    if not degrees:
+        return ()
+    half = error * (quantile if np.isinf(degrees) else float(t.isf(norm.sf(quantile), degrees)))
+    return lead - half, lead + half
 
 
 def paired_difference(first: CrossFitted, second: CrossFitted) -> tuple[float, float]:

@@ -160,6 +160,8 @@ def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:
 def lead_text(task: Task, what: str, lead: float, interval: Sequence[float]) -> str:
     """Returns how far a score is above another one, with the 95 % interval of the difference: `+.040 over picking one
     model by dev (-.004 to +.084: not significant)`."""
+    if not interval:
+        return f"{change_text(task.value_of(lead))} over {what} (not known how surely)"
     value, *bounds = (task.value_of(own) for own in (lead, *interval))
     shown, low, high = map(change_text, (value, *sorted(bounds)))
     is_open = ": not significant" if min(interval) <= 0 <= max(interval) else ""
@@ -238,8 +240,8 @@ def shared_text_sentences(selection: Selection) -> Iterator[str]:
         yield "Dev examples that texts connect are drawn, and dealt to folds, as whole groups."
     if unusable:
         yield (
-            f"{', '.join(unusable)}: too few groups of connected texts, or one too large, to draw whole groups; every "
-            "example counts as independent, so standard errors are too small."
+            f"{', '.join(unusable)}: too few groups of connected examples, or one too large: no difference is claimed, "
+            "the single best model is taken, and folds are of single examples, so scores may be too high."
         )
     if unknown:
         yield (

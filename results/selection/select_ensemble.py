@@ -39,6 +39,8 @@ def one_standard_error_rule(fitted: Mapping[str, CrossFitted]) -> str:
     favour simple methods further.
     """
     best = max(fitted.values(), key=lambda found: found.score)
+    if not best.degrees_over():
+        return next(iter(fitted))  # no difference can be claimed from so few groups of examples
     for name, found in fitted.items():
         if best.score - found.score <= example_error(best.influences - found.influences):
             return name

@@ -71,9 +71,10 @@ def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:
 def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict[str, CrossFitted]:
     """Scores inside a fold of every task the candidate that was chosen outside these folds; by task."""
     generator = np.random.default_rng((settings.seed, 3))
-    num_folds = min(count_folds(pool.task, count_groups(pool.groups), settings.num_folds) for pool in pools.values())
+    most, groups = settings.num_folds, {task: pool.fold_groups for task, pool in pools.items()}
+    num_folds = min(count_folds(pool.task, count_groups(groups[task]), most) for task, pool in pools.items())
     drawn = [
-        {task: assign_folds(pool.labels, num_folds, generator, pool.groups) for task, pool in pools.items()}
+        {task: assign_folds(pool.labels, num_folds, generator, groups[task]) for task, pool in pools.items()}
         for _ in range(num_repeats)
     ]
     folds = {task: np.stack([own[task] for own in drawn]) for task in pools}

@@ -9,6 +9,7 @@ replicates, whose errors are independent.
 Configurations that trained the same count once, as one distinct configuration.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from results.stats.training_variances import FEWEST_VARIANCES, FittedScores, dra
 
 NO_COEFFICIENT = 1e-12
 """Coefficients that cancel but for this are 0."""
+MOST_SUMMED = 100
+"""Draws of errors whose squares are summed to draw an estimated variance, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,8 @@ class ModelScores:
     """(models, models), of the scores over draws of examples."""
     trainings: Numbers
     """(models,) number of each model's training; models that trained the same have the same."""
+    degrees: float = math.inf
+    """Degrees of freedom of the covariance; 0 if examples are in too few groups for any difference to be claimed."""
 
     def select(self, models: Numbers) -> "ModelScores":
         """Returns those of some models, in this order; their configurations keep their numbers."""
@@ -46,6 +51,7 @@ class ModelScores:
             scores=self.scores[models],
             covariance=self.covariance[np.ix_(models, models)],
             trainings=self.trainings[models],
+            degrees=self.degrees,
         )
 
 
@@ -79,6 +85,11 @@ class ConfigurationMeans:
         return self.total_degrees > 0 or (len(self.distinct) > len(self.weights) == 1 < len(self.scores.scores))
 
     @property
+    def can_be_compared(self) -> bool:
+        """Whether both variances are known, so that differences can be claimed."""
+        return self.has_replicates and self.scores.degrees > 0
+
+    @property
     def fixed_examples(self) -> Floats:
         """(distinct, distinct) covariance of the means over examples alone, for the models as they were trained.
 
@@ -101,8 +112,8 @@ class ConfigurationMeans:
         return np.asarray(typical[self.scores.configurations])
 
     @cached_property
-    def error_draws(self) -> Floats:
-        """(draws, distinct) errors of the means, over trainings and over examples."""
+    def error_draws(self) -> tuple[Floats, Floats]:
+        """(draws, distinct) errors of the means over trainings, and over examples with the covariance as estimated."""
         stream, order = np.random.default_rng(1), canonical_order(self.scores)
         ranks = np.argsort(order)
         models = np.lexsort((self.scores.replicates, ranks[self.scores.configurations]))
@@ -111,7 +122,27 @@ class ConfigurationMeans:
         values, vectors = np.linalg.eigh(self.examples[np.ix_(order, order)])
         factors = vectors * np.sqrt(np.maximum(values, 0.0))  # averages for near copies may be no covariance
         examples = stream.standard_normal((len(training), len(order))) @ factors.T
-        return np.asarray(training + examples[:, ranks])
+        return np.asarray(training), np.asarray(examples[:, ranks])
+
+    def draw_errors(self, own: Floats, rows: Numbers) -> Floats:
+        """(rows, contrasts) errors of contrasts, (contrasts, distinct), of some draws that follow each other.
+
+        The variance of each contrast over examples was estimated from few groups, perhaps too low: its error counts in
+        units of an estimate from other errors of the same distribution. Sums of the squares of the draws that follow
+        are such estimates, whose correlations are right: each contrast has one of its own, and copies have the same.
+        """
+        training, examples = self.error_draws
+        if math.isinf(self.scores.degrees):
+            return np.asarray((training[rows] + examples[rows]) @ own.T)
+        number = max(1, round(min(self.scores.degrees, MOST_SUMMED)))
+        following = np.arange(rows[0] + 1, rows[-1] + 1 + number)
+        squares = (examples.take(following, axis=0, mode="wrap") @ own.T) ** 2
+        summed = np.cumsum(np.concatenate([np.zeros((1, len(own))), squares]), axis=0)
+        known = np.maximum(((own @ self.examples) * own).sum(axis=1), np.finfo(float).tiny)
+        estimates = (summed[number:] - summed[:-number]) / (number * known)
+        estimates = 1 + (estimates - 1) * np.sqrt(number / max(self.scores.degrees, number))
+        errors = (examples[rows] @ own.T) / np.sqrt(np.maximum(estimates, np.finfo(float).eps))
+        return np.asarray(training[rows] @ own.T + errors)
 
     def of_distinct(self, coefficients: Floats) -> Floats:
         """(contrasts, distinct) the coefficients of distinct configurations, from (contrasts, configurations)."""
@@ -140,6 +171,8 @@ class Contrasts:
     """(contrasts,) standard errors over examples: the part that no number of replicates removes."""
     fixed_errors: Floats
     """(contrasts,) standard errors over examples of these very models, which no error over both is below."""
+    example_degrees: Floats
+    """(contrasts,) degrees of freedom of the variance over examples, infinite if it is known; nan where they are 0."""
 
     @property
     def errors(self) -> Floats:
@@ -149,6 +182,16 @@ class Contrasts:
     def errors_after(self, growth: float) -> tuple[Floats, Floats]:
         """(contrasts,) standard errors over trainings, of which there are `growth` times as many, and over examples."""
         return self.training_errors / np.sqrt(growth), self.example_errors
+
+    def example_parts(self, growth: float) -> Floats:
+        """(contrasts,) what not knowing the variance over examples adds to the inverse of the degrees of freedom of the
+        errors, with `growth` times as many trainings.
+
+        Source: Satterthwaite (1946), "An approximate distribution of estimates of variance components".
+        """
+        training, examples = self.errors_after(growth)
+        total = np.maximum(training**2 + examples**2, np.finfo(float).tiny)
+        return np.asarray((examples**2 / total) ** 2 / self.example_degrees)
 
     def select(self, rows: Numbers) -> "Contrasts":
         """Returns some of them, in this order."""
@@ -302,6 +345,7 @@ def contrasts(means: ConfigurationMeans, coefficients: Floats) -> Contrasts:
         training_errors=training,
         example_errors=standard_errors(own, means.examples),
         fixed_errors=standard_errors(own, means.fixed_examples),
+        example_degrees=np.full(len(own), means.scores.degrees or np.nan),
     )
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mtlib.tasks import Task
-from results.stats.groups import independent_groups, sum_groups
+from results.stats.groups import DrawnGroups, drawn_groups, independent_groups, sum_groups
 from results.stats.resampling import Floats, Numbers, example_values
 
 
@@ -28,15 +28,15 @@ def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -
     Returns:
         (models, models); all 0 where there is one group only, as nothing is known then.
 
-    Source: the cluster-robust variance of Liang and Zeger (1986), with the factor groups / (groups - 1).
+    Source: the cluster-robust variance of Liang and Zeger (1986), with the sums of groups scaled so that it is unbiased
+    for independent examples (Bell and McCaffrey 2002); of groups of one size by the factor groups / (groups - 1).
     """
-    num_rows = influence.shape[1]
-    if groups is not None:
-        influence = sum_groups(influence, groups)
-    num_groups = influence.shape[1]
-    if num_groups < 2:
+    numbers = np.arange(influence.shape[1]) if groups is None else np.unique(groups, return_inverse=True)[1]
+    shares = np.bincount(numbers) / len(numbers)
+    if len(shares) < 2:
         return np.zeros((len(influence), len(influence)))
-    return np.asarray(influence @ influence.T * (num_groups / (num_groups - 1) / num_rows**2))
+    sums = sum_groups(influence, numbers) / np.sqrt(1 - shares)
+    return np.asarray(sums @ sums.T / len(numbers) ** 2)
 
 
 def score_covariance(
@@ -45,8 +45,8 @@ def score_covariance(
     logits: npt.ArrayLike,
     labels: npt.ArrayLike,
     text_groups: npt.ArrayLike | None = None,
-) -> pd.DataFrame:
-    """Covariance over examples of trials' scores of one task, (trials, trials).
+) -> tuple[pd.DataFrame, DrawnGroups]:
+    """Returns the covariance over examples of trials' scores of one task, (trials, trials), and the groups of examples.
 
     Args:
         task: whose metric.
@@ -59,4 +59,4 @@ def score_covariance(
     influence = task.metric_entry.influences(values, np.asarray(labels, dtype=np.float64))
     groups = independent_groups(text_groups, influence.shape[1])
     covariance = covariance_over_examples(influence, groups)
-    return pd.DataFrame(covariance, index=list(trials), columns=list(trials))
+    return pd.DataFrame(covariance, index=list(trials), columns=list(trials)), drawn_groups(influence, groups)

@@ -1,5 +1,8 @@
 """Groups of examples that count as one draw: examples that share texts are not independent."""
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +14,8 @@ LEAST_GROUPS = 10
 """Least number of groups from which a variance is estimated, and folds are made."""
 LARGEST_SHARE = 0.8
 """Largest share of the examples that one group may hold: as much as is outside one of five folds."""
+MANY_DEGREES = 1000
+"""Degrees of freedom from which on a variance counts as known: intervals are then at most .2 % too narrow."""
 
 
 def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:
@@ -23,18 +28,88 @@ def independent_groups(text_groups: npt.ArrayLike | None, num_examples: int) -> 
     """(rows,) the number, from 0, of the group that each example is drawn with.
 
     Args:
-        text_groups: (rows,) group of connected texts of each example; None if they are not known.
+        text_groups: (rows,) group of connected examples; None if they are not known, so each is a group of its own.
         num_examples: rows.
-
-    Returns:
-        The groups of connected texts, if they are known and usable; else each example is a group of its own.
     """
-    alone = np.arange(num_examples)
-    if text_groups is None:
-        return alone
-    _, groups, sizes = np.unique(text_groups, return_inverse=True, return_counts=True)
-    is_grouped = len(sizes) < num_examples and are_usable(len(sizes), int(sizes.max()), num_examples)
-    return np.asarray(groups) if is_grouped else alone
+    given = np.arange(num_examples) if text_groups is None else text_groups
+    return np.asarray(np.unique(given, return_inverse=True)[1])
+
+
+def fold_groups(groups: Numbers) -> Numbers:
+    """(rows,) the group with which each example is dealt to a fold: its own, or alone if groups cannot be dealt."""
+    sizes = np.bincount(groups)
+    is_usable = are_usable(len(sizes), int(sizes.max()), len(groups))
+    return groups if is_usable else np.arange(len(groups))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnGroups:
+    """The groups that examples were drawn in, and how well they show a variance."""
+
+    num_examples: int
+    num_groups: int
+    largest: int
+    """Examples in the largest group."""
+    degrees: float
+    """Degrees of freedom of a variance over examples, infinite from `MANY_DEGREES` on; 0 where the groups are too few,
+    or one too large, for any difference to be claimed."""
+
+
+def drawn_groups(influence: Floats, groups: Numbers) -> DrawnGroups:
+    """Returns the groups of examples, and the degrees of freedom of a variance over them.
+
+    Args:
+        influence: (models, rows) of each example on the score, with mean 0 over examples.
+        groups: (rows,) as `independent_groups`.
+    """
+    sizes = np.bincount(groups)
+    largest = int(sizes.max())
+    degrees = 0.0
+    if are_usable(len(sizes), largest, len(groups)):
+        degrees = degrees_of_variance(sizes, correlation_within(influence, groups))
+    return DrawnGroups(
+        num_examples=len(groups),
+        num_groups=len(sizes),
+        largest=largest,
+        degrees=math.inf if degrees >= MANY_DEGREES else degrees,
+    )
+
+
+def degrees_of_variance(sizes: Numbers, correlation: float) -> float:
+    """Returns the degrees of freedom of the variance of a mean over examples in groups, as
+    `results.stats.covariance.covariance_over_examples` estimates it: at most the number of groups less one.
+
+    They are those of a chi-square distribution with the same mean and variance, where each two examples of a group have
+    the given correlation.
+
+    Args:
+        sizes: (groups,) examples in each, at least two groups.
+        correlation: from 0 to 1.
+
+    Source: Bell and McCaffrey (2002), "Bias reduction in standard errors for linear regression with multi-stage
+    samples"; Imbens and Kolesar (2016), "Robust standard errors in small samples: some practical advice", for the
+    correlation.
+    """
+    sums = sizes * (1 + (sizes - 1) * correlation)  # variance of each group's sum
+    shares = sizes / sizes.sum()
+    scales = 1 / (1 - shares)
+    # The covariance of the scaled deviations is diagonal plus a matrix of rank 2: no matrix over groups is needed.
+    rank_two, vectors = np.array([[0.0, -1.0], [-1.0, sums.sum()]]), np.stack([sums, shares])
+    diagonal = np.einsum("ag,ab,bg->g", vectors, rank_two, vectors)
+    product = rank_two @ (vectors * scales) @ vectors.T
+    trace = scales @ (sums + diagonal)
+    squares = scales**2 @ (sums**2 + 2 * sums * diagonal) + np.trace(product @ product)
+    return float(trace**2 / squares)
+
+
+def correlation_within(influence: Floats, groups: Numbers) -> float:
+    """Returns the correlation of two examples of a group, from 0 to 1: that of the differences between models, or of
+    one model's influences; arguments as of `drawn_groups`."""
+    values = influence - influence.mean(axis=0) if len(influence) > 1 else influence
+    sizes, squares = np.bincount(groups), float((values**2).sum())
+    pairs = float(sizes @ (sizes - 1.0)) / len(groups)
+    between = float((sum_groups(values, groups) ** 2).sum()) - squares
+    return min(max(between / (squares * pairs), 0.0), 1.0) if squares * pairs > 0 else 0.0
 
 
 def text_groups_of(table: Table) -> Numbers:

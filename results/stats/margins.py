@@ -25,11 +25,12 @@ from scipy.special import ndtr
 from results.stats.configuration_means import ConfigurationMeans, Contrasts, contrasts
 from results.stats.error_spending import ERROR, Look
 from results.stats.resampling import CONFIDENCE, Floats, Numbers
+from results.stats.training_variances import ROOT_OF_TWO, draw_level
 
 SINGLE_QUANTILE = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
 """The 95 % quantile of one difference with a known variance."""
-MAX_DEGREES = 1e6
-"""Degrees of freedom that stand for infinitely many."""
+MAX_DEGREES, LARGEST_DEGREES = 1e6, 1e15
+"""Degrees of freedom that stand for infinitely many: of a fit, and where they must be finite."""
 NUM_DEVIATIONS = 1000
 """Draws of which the distribution of a difference is taken."""
 LEVEL_EDGES = 1 - np.concatenate([np.linspace(1, 0.1, 25), np.geomspace(0.1, 0.0005, 16)[1:], [0.0]])
@@ -65,8 +66,9 @@ class Distributions:
 
     def quantiles(self, score: float) -> Floats:
         """(contrasts,) errors with the tail probability of a normal score: the inverse of `normal_scores`."""
-        size = score * (8 * self.degrees + 3) / (8 * self.degrees + 1)
-        return np.asarray(self.scales * np.sqrt(self.degrees * np.expm1(size**2 / self.degrees)))
+        degrees = np.minimum(self.degrees, LARGEST_DEGREES)
+        size = score * (8 * degrees + 3) / (8 * degrees + 1)
+        return np.asarray(self.scales * np.sqrt(degrees * np.expm1(size**2 / degrees)))
 
     def select(self, rows: Numbers) -> "Distributions":
         """Returns some of them, in this order."""
@@ -101,14 +103,25 @@ class Margins:
         now."""
         errors, score = self.compared.errors_after(growth), self.quantile
         shrinkage = ratio(np.hypot(*errors), np.hypot(*self.compared.errors_after(1.0)))
-        found = Distributions(scales=self.found.scales * shrinkage, degrees=self.found.degrees * growth)
+        found = Distributions(scales=self.found.scales * shrinkage, degrees=self.degrees_after(growth))
         assert (look is None) == (self.look is None)
         if look is not None and self.look is not None:
             # Scaled to the look that is asked about, so that they are the same ones at the declared look.
-            degrees = float(np.median(self.found.degrees)) * (look.num_rounds - 1) / (self.look.num_rounds - 1)
+            degrees = float(np.median(self.training_degrees)) * (look.num_rounds - 1) / (self.look.num_rounds - 1)
             score = score_at(look, degrees, replace(self.compared, training_errors=errors[0]), self.quantile)
-        floor = score * self.compared.fixed_errors if growth == 1 else 0.0
-        return np.maximum(found.quantiles(score), floor)
+        fixed = Distributions(scales=self.compared.fixed_errors, degrees=self.compared.example_degrees)
+        return np.maximum(found.quantiles(score), fixed.quantiles(score) if growth == 1 else 0.0)
+
+    @property
+    def training_degrees(self) -> Floats:
+        """(contrasts,) degrees of freedom of the errors, as far as training variances are not known."""
+        of_examples = self.compared.example_parts(1.0)
+        return np.asarray(1 / np.maximum(1 / self.found.degrees - of_examples, 1 / MAX_DEGREES))
+
+    def degrees_after(self, growth: float) -> Floats:
+        """(contrasts,) degrees of freedom of the errors with `growth` times as many trainings: groups of examples do
+        not grow in number."""
+        return np.asarray(1 / (1 / (self.training_degrees * growth) + self.compared.example_parts(growth)))
 
     def select(self, rows: Numbers) -> "Margins":
         """Returns those of some contrasts, in this order, whose intervals hold together with those of all."""
@@ -130,7 +143,7 @@ def margins_control(
     """
     own, compared = means.of_distinct(coefficients), contrasts(means, coefficients)
     every = own if together is None else means.of_distinct(together)
-    if not means.has_replicates:
+    if not means.can_be_compared:
         unknown = np.full(len(own), np.nan)
         found = Distributions(scales=unknown, degrees=unknown)
         return Margins(compared=compared, found=found, quantile=np.nan, look=look)
@@ -151,30 +164,31 @@ def largest_score(means: ConfigurationMeans, own: Floats, of_own: Distributions,
         error = found.scales * stats.t.isf(ERROR / (2 if is_two_sided else 1), found.degrees)
         return float(found.normal_scores(error[None])[0, 0])
     largest = []
-    for some in drawn_parts(means, len(differing)):
-        scores = found.normal_scores(some @ differing.T)
+    for rows in drawn_parts(means, len(differing)):
+        scores = found.normal_scores(means.draw_errors(differing, rows))
         largest.append((np.abs(scores) if is_two_sided else scores).max(axis=1))
     return float(np.quantile(np.concatenate(largest), CONFIDENCE))
 
 
-def drawn_parts(means: ConfigurationMeans, num_contrasts: int) -> list[Floats]:
-    """Returns as many draws of the errors of means as there is time for, in parts that fit in memory."""
-    draws = means.error_draws[: max(FEWEST_DRAWS, MOST_SCORES // num_contrasts)]
+def drawn_parts(means: ConfigurationMeans, num_contrasts: int) -> list[Numbers]:
+    """Returns as many numbers of draws of errors as there is time for, in parts that fit in memory."""
+    draws = np.arange(len(means.variances))[: max(FEWEST_DRAWS, MOST_SCORES // num_contrasts)]
     return np.array_split(draws, math.ceil(len(draws) * num_contrasts / SCORES_AT_ONCE))
 
 
 def distributions_of(means: ConfigurationMeans, own: Floats) -> Distributions:
     """Returns the distributions of the errors of contrasts, (contrasts, distinct).
 
-    Given the training variances an error is normal. Its distribution is that over all their draws, for which quantiles
-    of the draws stand; a t distribution has the same tail probabilities at two places.
+    Given the variances of training and over examples an error is normal. Its distribution is that over all their draws,
+    for which quantiles of the draws stand; a t distribution has the same tail probabilities at two places.
     """
     if not own.any():  # all trained the same
         return Distributions(scales=np.zeros(len(own)), degrees=np.full(len(own), MAX_DEGREES))
     membership = np.eye(len(means.weights))[means.scores.configurations]
     parts = (own @ means.weights) ** 2 @ membership  # (contrasts, distinct)
     examples = np.maximum(((own @ means.examples) * own).sum(axis=1), 0.0)
-    deviations = np.sqrt(means.variances[:NUM_DEVIATIONS] @ parts.T + examples)  # (draws, contrasts)
+    drawn = draw_level(means.scores.degrees, ROOT_OF_TWO)[:NUM_DEVIATIONS, None] * examples
+    deviations = np.sqrt(means.variances[:NUM_DEVIATIONS] @ parts.T + drawn)  # (draws, contrasts)
     deviations = np.quantile(deviations, (LEVEL_EDGES[1:] + LEVEL_EDGES[:-1]) / 2, axis=0)  # (levels, contrasts)
     inner, outer = (quantile_of_mixture(deviations, tail) for tail in FITTED_TAILS)
     tried = 1 / np.linspace(1.0, 1e-6, 500)
@@ -264,7 +278,7 @@ def best_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look
     places = np.flatnonzero(left)
     best = means.means[places].max()
     limits = np.full((len(left), len(left)), np.nan)  # by which the second may be above the first by chance
-    pairs = compare_pairs(means, places) if len(places) > 1 and means.has_replicates else None
+    pairs = compare_pairs(means, places) if len(places) > 1 and means.can_be_compared else None
     if pairs is not None:
         limits[np.ix_(places, places)] = pairs.limits(look)
     above = means.means - means.means[:, None]  # (first, second): by which the second is above
@@ -331,8 +345,8 @@ def compare_pairs(means: ConfigurationMeans, places: Numbers) -> Pairs:
         quantiles[:] = largest_score(means, own, found, is_two_sided=False)
     elif own.any():  # not all trained the same
         largest = []
-        for some in drawn_parts(means, len(own)):
-            scores, above = np.zeros((len(some), number, number)), found.normal_scores(some @ own.T)
+        for rows in drawn_parts(means, len(own)):
+            scores, above = np.zeros((len(rows), number, number)), found.normal_scores(means.draw_errors(own, rows))
             scores[:, first, second], scores[:, second, first] = above, -above
             largest.append(scores.max(axis=2))
         quantiles = np.quantile(np.concatenate(largest), CONFIDENCE, axis=0)

@@ -55,11 +55,11 @@ class Precision:
         """
         growth = num_replicates / self.num_replicates
         widths, (training, examples) = self.margins.widths_at(look, growth), self.margins.compared.errors_after(growth)
-        degrees = self.margins.found.degrees
+        degrees = self.margins.training_degrees
         share = training**2 / np.maximum(training**2 + examples**2, np.finfo(float).tiny)
         unsure = widths * share * np.sqrt(max(0.0, 1 - 1 / growth) / (2 * degrees))
         errors = np.sqrt(training**2 + examples**2 + unsure**2)
-        found = widths + stats.t.ppf(POWER, degrees * growth) * errors
+        found = widths + stats.t.ppf(POWER, self.margins.degrees_after(growth)) * errors
         return float(np.sqrt(np.mean(found**2)))
 
     def replicates_needed(self, difference: float) -> int | None:
@@ -72,7 +72,7 @@ class Precision:
 
 def precision_of(means: ConfigurationMeans, margins: Margins, values: Sequence[Any]) -> Precision | None:
     """Returns the precision of the contrasts that differ;
-    None where all trained the same, or the variance of training is not known.
+    None where all trained the same, or one of both variances is not known.
 
     It is not known without replicates, and with a single degree of freedom, as two values with two replicates have, it
     is known too badly for a forecast.
@@ -83,7 +83,7 @@ def precision_of(means: ConfigurationMeans, margins: Margins, values: Sequence[A
         values: what each contrast compares with the base.
     """
     differs = margins.found.scales > 0
-    if round(means.total_degrees) <= 1 or not differs.any():
+    if not means.can_be_compared or round(means.total_degrees) <= 1 or not differs.any():
         return None
     own, num_replicates = margins.select(np.flatnonzero(differs)), len(means.scores.scores) / len(means.weights)
     return Precision(margins=own, values=list(itertools.compress(values, differs)), num_replicates=num_replicates)

@@ -89,7 +89,7 @@ def decide_round(
     is_early = look.num_rounds < min(FEWEST_ROUNDS, rules.most_rounds)
     at_most = dict.fromkeys(np.flatnonzero(left).tolist(), rules.most_rounds) if is_early else {}
     pairs = found.pairs if (left == among).all() else None  # those of fewer are compared anew
-    needed = rounds_needed(means, left, look, rules, pairs) or at_most
+    needed = (rounds_needed(means, left, look, rules, pairs) or at_most) if means.scores.degrees else {}
     end = ""
     if left.sum() == 1:
         end = DECIDED
@@ -123,7 +123,7 @@ def decide_claim(models: ModelScores, numbers: Sequence[int], look: Look, rules:
     means, most = configuration_means(models), rules.most_rounds
     own = RoundDecision(num_rounds=look.num_rounds, open=tuple(sorted(numbers)), claimed=ClaimEstimate())
     is_last = look.num_rounds >= most
-    if len(numbers) < 2:  # the other one has no training that ended well
+    if len(numbers) < 2 or not models.degrees:  # the other one has no training that ended well, or few groups of rows
         return replace(own, end=UNDECIDABLE)
     if not means.has_replicates:  # as some have failed
         return replace(own, end=LAST_ROUND) if is_last else replace(own, expected_rounds=(most, most))

@@ -8,7 +8,7 @@ looks at the sweep: what was shown not to be the best at the declared look stays
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mtlib.tasks import Task, in_order, value_of
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import configuration_means
 from results.stats.error_spending import Look
+from results.stats.groups import DrawnGroups
 from results.stats.looks import Looks
 from results.stats.margins import best_set
 from results.stats.resampling import replicate_error
@@ -73,9 +74,11 @@ class RankedConfiguration:
     there is nothing to compare."""
     margin: float | None = None
     """How far it must be below, so that some row is shown to be better than it (95 %, all rows and all looks at once);
-    None where this is not known, because training was not repeated."""
+    None where this is not known, because training was not repeated or examples are in too few groups."""
     decided_at: int | None = None
     """Replicates, or trainings of a search, after which it was shown not to be the best; None if it may be."""
+    few_groups: Mapping[str, DrawnGroups] = field(default_factory=dict)
+    """By title the tasks whose dev examples are in too few groups for any difference to be claimed."""
     was_dropped: bool = False
     """Whether it was not among the best, which alone were trained again: it is not compared with them."""
     failures: tuple[str, ...]
@@ -154,7 +157,8 @@ def compare_with_best(
     """
     if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped or not rows[0].is_finished:
         return list(rows)
-    rows = with_fitted_means(rows, scores, records)
+    few_groups = scores.few_groups(rows[0].tasks)
+    rows = [replace(row, few_groups=few_groups) for row in with_fitted_means(rows, scores, records)]
     trials = [[records[trial] for trial in row.trials] for row in rows]
     decided_at = {
         place: looks.race.worse_at[row.number] for place, row in enumerate(rows) if row.number in looks.race.worse_at

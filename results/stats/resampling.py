@@ -6,11 +6,14 @@ Every resample draws as many examples as there are, with replacement, and all tr
 so accuracy is one matrix product, and other metrics follow from weighted sums (`mtlib.metrics`).
 """
 
+import math
 import zlib
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
+from scipy.special import ndtr
 
 from mtlib.metrics.metric import Floats as Floats
 from mtlib.metrics.metric import read_logits
@@ -97,8 +100,15 @@ def replicate_error(scores: npt.ArrayLike) -> float | None:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def percentile_interval(resampled: Floats) -> tuple[float, float]:
-    """Low and high of the percentile interval of resampled scores, (resamples,), at `CONFIDENCE`."""
+def percentile_interval(resampled: Floats, degrees: float = math.inf) -> tuple[float, float]:
+    """Low and high of the percentile interval of resampled scores, (resamples,), at `CONFIDENCE`.
+
+    Of few groups resamples vary too little: then the tails are those of a t distribution with these degrees of freedom.
+
+    Source: Hesterberg (2015), "What teachers should know about the bootstrap", section 3.2.
+    """
     tail = (1 - CONFIDENCE) / 2
+    if not math.isinf(degrees):
+        tail = float(ndtr(np.sqrt((degrees + 1) / degrees) * stats.t.ppf(tail, degrees)))
     low, high = np.quantile(resampled, (tail, 1 - tail)).tolist()
     return low, high

@@ -41,8 +41,8 @@ INFORMATION_AT_ONCE = 2**20
 """Numbers of the draws' matrices over replicates that are in memory at once."""
 FEWEST_VARIANCES = 3
 """Configurations with residuals: those of two are the same but for their sign."""
-GOLDEN_RATIO = (5**0.5 - 1) / 2
-"""Steps of it, modulo 1, are spread evenly, however many there are."""
+GOLDEN_RATIO, ROOT_OF_TWO = (5**0.5 - 1) / 2, 2**0.5
+"""Steps of each, modulo 1, are spread evenly, however many there are, and pairs of both over the square."""
 UNSTABLE_SHARES = (0.01, 0.03, 0.1, 0.3)
 """Shares of configurations whose variance is far larger: all are equally likely before, as far as the residuals do not
 decide (see `docs/decisions.md`)."""
@@ -180,13 +180,17 @@ def typical_variances(squares: Floats, degrees: Floats) -> Floats:
     return np.asarray(median * np.exp(marginal @ LOGS / marginal.sum(axis=1)))
 
 
-def draw_level(degrees: float) -> Floats:
+def draw_level(degrees: float, step: float = GOLDEN_RATIO) -> Floats:
     """(draws,) of a variance whose estimate is 1, with so many degrees of freedom; the mean of their inverses is 1.
+
+    Draws with another `step` are independent of these.
 
     They are quantiles at even steps, in an order in which the first thousand are nearly even, too: a few extreme draws
     would decide how wide the intervals of two configurations are.
     """
-    shares = (np.arange(NUM_DRAWS) + 0.5) * GOLDEN_RATIO % 1
+    if math.isinf(degrees):
+        return np.ones(NUM_DRAWS)
+    shares = (np.arange(NUM_DRAWS) + 0.5) * step % 1
     precisions = stats.chi2.ppf(shares, degrees)
     return np.asarray(precisions.mean() / precisions)
 

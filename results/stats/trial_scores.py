@@ -5,7 +5,8 @@ where there are several; a failed trial does not count.
 """
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,7 @@ from results.records.predictions import TrialEpoch
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.configuration_means import ModelScores, number_equal
 from results.stats.covariance import score_covariance
+from results.stats.groups import DrawnGroups
 from results.stats.resampling import Floats
 
 Column = tuple[str, str]
@@ -46,6 +48,8 @@ class TrialScores:
     """The score at these epochs, by trial, of every task and split that has it, and the total."""
     covariances: Mapping[Column, pd.DataFrame]
     """Over examples, of the scores of each task and split, (trials, trials)."""
+    drawn: Mapping[Column, DrawnGroups] = field(default_factory=dict)
+    """The groups that the examples of each task and split were drawn in; not known of a task that is not there."""
     trainings: Mapping[str, Hashable]
     """By trial: what is equal for trials that trained the same, as `equal_points`."""
     amounts: Mapping[str, Amounts] = field(default_factory=dict)
@@ -61,6 +65,28 @@ class TrialScores:
         parts = [slopes[task] ** 2 * self.covariance((task, "dev"), tasks, trials) for task in tasks]
         return np.asarray(np.sum(parts, axis=0))
 
+    def degrees(self, column: Column, tasks: Sequence[str], trials: Sequence[str]) -> float:
+        """Degrees of freedom of the covariance of some trials' scores; 0 if examples of a task are in too few groups.
+
+        Of the total they are those of a sum of variances, each the mean over trials' differences (Satterthwaite 1946).
+        """
+        if column != TOTAL:
+            return self.drawn[column].degrees if column in self.drawn else math.inf
+        parts = {task: self.degrees((task, "dev"), tasks, trials) for task in tasks}
+        if not all(parts.values()) or all(map(math.isinf, parts.values())):
+            return min(parts.values())
+        slopes, variances = overall_slopes(tasks, self.tasks), dict[str, float]()
+        for task in parts:
+            own = self.covariance((task, "dev"), tasks, trials)
+            variances[task] = slopes[task] ** 2 * float(np.trace(own) - own.mean() * len(own))
+        unknown = sum(variances[task] ** 2 / degrees for task, degrees in parts.items())
+        return sum(variances.values()) ** 2 / unknown if unknown > 0 else min(parts.values())
+
+    def few_groups(self, tasks: Iterable[str]) -> dict[str, DrawnGroups]:
+        """Returns by title those of some tasks whose dev examples are in too few groups for any difference."""
+        found = {self.tasks[task].title: self.drawn.get((task, "dev")) for task in tasks}
+        return {title: drawn for title, drawn in found.items() if drawn is not None and not drawn.degrees}
+
     def of_models(self, column: Column, tasks: Sequence[str], groups: Sequence[Sequence[TrialRecord]]) -> ModelScores:
         """Returns the scores in a column of configurations, given as the trials of each; the total counts `tasks`."""
         records = [record for group in groups for record in group]
@@ -71,6 +97,7 @@ class TrialScores:
             scores=np.array([self.values[column][trial] for trial in trials]),
             covariance=self.covariance(column, tasks, trials),
             trainings=number_equal([self.trainings.get(trial, trial) for trial in trials]),
+            degrees=self.degrees(column, tasks, trials),
         )
 
 
@@ -83,15 +110,17 @@ def read_scores(
         ValueError: the curves have a task that `tasks` lacks, or predictions are missing.
     """
     epochs, values = scores_at_best_epochs(records, curves, tasks)
-    covariances = {}
+    covariances, drawn = {}, {}
     for (task, split), by_trial in values.items():
         if task != OVERALL:
             labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
-            covariances[task, split] = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
+            found = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
+            covariances[task, split], drawn[task, split] = found
     return TrialScores(
         epochs=epochs,
         values=values,
         covariances=covariances,
+        drawn=drawn,
         trainings=equal_points(curves),
         amounts=amounts_by_trial(curves),
         tasks=tasks,

@@ -1,5 +1,6 @@
 """Is one student as good as the ensembles? Scores side by side, with intervals that know training and examples."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PrintedTable
 from mtlib.tasks import Task, overall_score, title_of, value_of
 from results.records.trials import OVERALL
+from results.stats.groups import drawn_groups
 from results.stats.resampling import CONFIDENCE, Floats, bootstrap_scores, score_examples
 
 
@@ -22,6 +24,8 @@ class Scored:
     """(replicates,) by task, and overall; an ensemble has one."""
     resampled: Mapping[str, Floats]
     """(replicates, resamples) likewise."""
+    degrees: float = math.inf
+    """Fewest degrees of freedom of a task's variance over examples; 0 where some are in too few groups."""
 
     def mean(self, name: str) -> float:
         """Returns the mean score over replicates."""
@@ -64,9 +68,11 @@ def scored(
         name: bootstrap_scores(tasks[name], found, labels[name], groups=groups[name], seed=seed)
         for name, found in values.items()
     }
+    influences = {name: tasks[name].metric_entry.influences(own[:1], labels[name]) for name, own in values.items()}
     return Scored(
         scores={**scores, OVERALL: overall_score_of_each(scores, tasks)},
         resampled={**resampled, OVERALL: overall_score_of_each(resampled, tasks)},
+        degrees=min(drawn_groups(own, groups[name]).degrees for name, own in influences.items()),
     )
 
 
@@ -82,7 +88,8 @@ def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
     """Returns the mean score of one less that of another, paired by examples.
 
     The variance is that over examples of the mean difference, by the bootstrap, plus that of each mean over its
-    replicates; the degrees of freedom are Satterthwaite's. One that was trained once counts as it is: nothing is known
+    replicates; the degrees of freedom are Satterthwaite's, and the interval is infinite where examples are in too few
+    groups. One that was trained once counts as it is: nothing is known
     of another training of it.
 
     Args:
@@ -97,8 +104,9 @@ def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
     total = float(over_examples + sum(over_trainings))
     pairs = zip(over_trainings, repeated, strict=True)
     spread = float(sum(variance**2 / (len(scores) - 1) for variance, scores in pairs))
+    spread += float(over_examples) ** 2 / first.degrees if first.degrees else math.inf
     degrees = total**2 / spread if spread > 0 else np.inf
-    half = float(student_t.ppf((1 + CONFIDENCE) / 2, degrees)) * total**0.5
+    half = float(student_t.ppf((1 + CONFIDENCE) / 2, degrees)) * total**0.5 if degrees else math.inf
     value = first.mean(name) - second.mean(name)
     return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=bool(repeated))
 

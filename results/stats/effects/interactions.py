@@ -14,6 +14,7 @@ from results.stats.effects.searched_keys import SearchedKey, other_params
 from results.stats.error_spending import ERROR, Look, adjusted_p_value
 from results.stats.margins import SINGLE_QUANTILE, level_of
 from results.stats.resampling import Floats
+from results.stats.training_variances import ROOT_OF_TWO, draw_level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ def find_interactions(
     params: Sequence[Mapping[str, Any]],
     look: Look | None = None,
 ) -> list[Interaction]:
-    """Returns the interactions of all pairs of keys; empty where training was not repeated.
+    """Returns the interactions of all pairs of keys; empty where training was not repeated, or rows are in few groups.
 
     A pair is left out where its values were not crossed: no two values of each were trained in all four combinations
     with all else equal.
@@ -48,7 +49,7 @@ def find_interactions(
         params: of each configuration.
         look: at the sweep; None: the only one.
     """
-    if not means.has_replicates:
+    if not means.can_be_compared:
         return []
     found = {}
     for first, second in combinations(keys, 2):
@@ -86,17 +87,25 @@ def interaction_contrasts(first: SearchedKey, second: SearchedKey, params: Seque
 def wald_test(means: ConfigurationMeans, coefficients: Floats) -> float:
     """p-value of the hypothesis that all contrasts are 0: how often their errors are drawn as far from 0.
 
-    It is at least the p-value of a chi-square test with the variance over examples alone, as intervals have that floor.
+    It is at least the p-value of a test with the variance over examples alone, as intervals have that floor: by
+    chi-square, or where that variance is an estimate from few groups by Hotelling (1931), "The generalization of
+    Student's ratio", with whose distribution the errors over examples are drawn, too.
     """
     estimates = means.estimate(coefficients)
     own = means.of_distinct(coefficients)
     covariance = own @ (training_covariance(means) + means.examples) @ own.T
     statistic, rank = wald_statistic(estimates, covariance)
-    drawn = means.error_draws @ own.T
+    (training, examples), degrees = means.error_draws, means.scores.degrees - rank + 1
+    if degrees <= 0:
+        return 1.0
+    scales = np.sqrt(draw_level(degrees, ROOT_OF_TWO) * (1.0 if np.isinf(degrees) else means.scores.degrees / degrees))
+    drawn = (training + examples * scales[: len(examples), None]) @ own.T
     squares = ((drawn @ np.linalg.pinv(covariance)) * drawn).sum(axis=1)
     fixed, fixed_rank = wald_statistic(estimates, own @ means.fixed_examples @ own.T)
     over_both = (1 + np.count_nonzero(squares >= statistic)) / (1 + len(squares)) if rank else 1.0
     over_examples = stats.chi2.sf(fixed, fixed_rank) if fixed_rank else 0.0
+    if fixed_rank and np.isfinite(degrees):
+        over_examples = stats.f.sf(fixed * degrees / (means.scores.degrees * fixed_rank), fixed_rank, degrees)
     return float(max(over_both, over_examples))
 
 

@@ -83,6 +83,8 @@ class Fit:
     """(terms, configurations): the coefficients are `inverse @ means`."""
     covariance: Floats
     """The covariance of the coefficients, over trainings and examples."""
+    over_examples: Floats
+    """The part of it over examples."""
     means: ConfigurationMeans
     """With the scatter around the fit as their variance."""
 
@@ -157,12 +159,13 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
         has_common_variance=True,
         total_degrees=degrees,
     )
-    covariance = inverse @ (training_covariance(means) + means.examples) @ inverse.T
+    over_examples = inverse @ means.examples @ inverse.T
     return Fit(
         design=design,
         columns=columns,
         inverse=inverse @ means.average(np.eye(len(design))),
-        covariance=covariance,
+        covariance=inverse @ training_covariance(means) @ inverse.T + over_examples,
+        over_examples=over_examples,
         means=means,
     )
 
@@ -170,9 +173,10 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
 def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeEffect:
     """Returns the curve of a key with a range, at a look at the sweep; None: the only one."""
     assert key.range is not None
-    degrees = fit.means.total_degrees
-    level = ERROR if look is None else look.level(degrees)
     own = fit.columns[key.name]
+    of_examples = np.trace(fit.over_examples[own, own]) / max(np.trace(fit.covariance[own, own]), np.finfo(float).tiny)
+    degrees = 1 / (1 / fit.means.total_degrees + of_examples**2 / fit.means.scores.degrees)  # Satterthwaite's
+    level = ERROR if look is None else look.level(degrees)
     power = own.stop - own.start
     is_linear = power == 1
     scale = np.linspace(-1, 1, POINTS)

@@ -26,6 +26,7 @@ from results.stats.effects.key_effects import (
 from results.stats.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, searched_keys, with_bases
 from results.stats.error_spending import Look
+from results.stats.groups import DrawnGroups
 from results.stats.looks import Looks, looks_at
 from results.stats.power import Precision, precision_of
 from results.stats.texts import value_text
@@ -48,7 +49,9 @@ class ColumnEffects:
     num_replicates: tuple[int, int]
     """Fewest and most of a configuration."""
     is_known: bool
-    """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
+    """Whether both variances are known: of training from replicates, or from the scatter around the fit of a search."""
+    few_groups: Mapping[str, DrawnGroups] = field(default_factory=dict)
+    """By title the tasks whose dev examples are in too few groups for any difference to be claimed."""
     values: Mapping[str, Sequence[ValueEffect]] = field(default_factory=dict)
     """By key with listed values."""
     trends: Mapping[str, Trend] = field(default_factory=dict)
@@ -273,7 +276,8 @@ def column_effects(
         num_distinct=len(means.weights),
         num_trials=len(models.scores),
         num_replicates=(int(means.num_models.min()), int(means.num_models.max())),
-        is_known=means.has_replicates,
+        is_known=means.can_be_compared,
+        few_groups=scores.few_groups(counted if task == OVERALL else [task]),
     )
     if is_grid:
         column = with_grid(column, varied, params, means, looks.now)
@@ -287,12 +291,12 @@ def column_effects(
             column = column.with_earlier(with_grid(column, keys_now, [group[0].params for group in before], own, look))
         return column
     fit = fit_keys(varied, means, params)
-    if fit is None:
+    if fit is None or column.few_groups:
         return replace(column, is_known=False)
     choices = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
     return replace(
         column,
-        is_known=fit.means.has_replicates,
+        is_known=fit.means.can_be_compared,
         values={name: key_effects(own, fit.means, looks.now) for name, own in choices.items()},
         curves={key.name: range_effect(key, fit, looks.now) for key in varied if key.range},
         keys={name: own.key for name, own in choices.items()},

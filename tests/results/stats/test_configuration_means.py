@@ -114,7 +114,7 @@ def test_drawn_errors_have_the_variances_of_the_means() -> None:
     shared = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.5]])
     means = configuration_means(model_scores(table, np.kron(shared, np.ones((100, 100)))))
     expected = shared + np.eye(3) / 100
-    assert np.cov(means.error_draws.T) == pytest.approx(expected, abs=0.05)
+    assert np.cov(np.add(*means.error_draws).T) == pytest.approx(expected, abs=0.05)
 
 
 def with_copies(scores: ModelScores, copied: list[int]) -> ModelScores:

@@ -25,7 +25,11 @@ def precision(training: float, examples: float, values: Sequence[Any] = (0,), nu
     present = training / math.sqrt(num_replicates)
     zeros = np.zeros(len(values))
     compared = Contrasts(
-        estimates=zeros, training_errors=zeros + present, example_errors=zeros + examples, fixed_errors=zeros
+        estimates=zeros,
+        training_errors=zeros + present,
+        example_errors=zeros + examples,
+        fixed_errors=zeros,
+        example_degrees=zeros + math.inf,
     )
     found = Distributions(scales=zeros + math.hypot(present, examples), degrees=zeros + 12)
     margins = Margins(compared=compared, found=found, quantile=2.35)

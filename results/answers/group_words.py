@@ -1,0 +1,22 @@
+"""Says why no difference is claimed where dev rows are in too few groups."""
+
+from collections.abc import Mapping
+
+from mtlib.runtime.command_line import counted
+from results.stats.groups import LARGEST_SHARE, LEAST_GROUPS, DrawnGroups
+
+
+def few_groups_words(found: Mapping[str, DrawnGroups]) -> str:
+    """E.g. `no difference can be claimed from dev rows of SST in 7 groups (at least 10 are needed)`.
+
+    Args:
+        found: the groups of tasks whose dev rows are in too few, or with one too large, by title; at least one.
+    """
+    parts = []
+    for title, drawn in found.items():
+        rule = f"at least {LEAST_GROUPS} are needed"
+        if drawn.num_groups >= LEAST_GROUPS:
+            share = drawn.largest / drawn.num_examples
+            rule = f"the largest has {share:.0%} of the rows, and {LARGEST_SHARE:.0%} is the most"
+        parts.append(f"dev rows of {title} in {counted(drawn.num_groups, 'group')} ({rule})")
+    return f"no difference can be claimed from {' and '.join(parts)}"
