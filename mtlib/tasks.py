@@ -5,6 +5,7 @@ This file defines the built-in tasks. Others are defined by a `tasks.toml` (`mtl
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,19 @@ class RowSelection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DevFrom:
+    """Which train rows are dev rows instead: those with a later date, or a greater number, in a column."""
+
+    column: str
+    after: str | float | date
+    """An ISO 8601 date or time, or a number; text once it is set. Rows of a day that is named without a time are not
+    later."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "after", str(self.after))
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskFiles:
     """A task's files or data sets, as `tasks.toml` names them.
 
@@ -68,10 +82,17 @@ class TaskFiles:
     """
 
     train: str | tuple[str, ...]
-    dev: str | float | tuple[str, ...]
-    """A number: the share of train rows that are dev rows instead."""
+    dev: str | float | tuple[str, ...] = ""
+    """A number: the share of train rows that are dev rows instead. Empty: `dev_from` says which."""
+    dev_from: DevFrom | None = None
     test: str | tuple[str, ...] = ""
     """Empty: none."""
+    group_columns: tuple[str, ...] = ()
+    """Columns whose values connect rows as their texts do."""
+    group_file: str = ""
+    """A file of texts with the group of each; empty: none."""
+    slice_columns: tuple[str, ...] = ()
+    """Columns whose values have scores of their own."""
     id_column: str = ""
     """Empty: rows are numbered."""
     columns: tuple[str, ...] = ()
@@ -88,15 +109,20 @@ class TaskFiles:
         """The share of train rows that are dev rows; 0 where dev has files of its own."""
         return self.dev if isinstance(self.dev, float) else 0.0
 
+    @property
+    def takes_dev_from_train(self) -> bool:
+        """Whether some train rows are the dev rows."""
+        return isinstance(self.dev, float) or self.dev_from is not None
+
     def paths(self, split: str) -> tuple[str, ...]:
         """The paths, patterns or data set that the rows of `train`, `dev` or `test` are taken from."""
-        dev = self.train if isinstance(self.dev, float) else self.dev
+        dev = self.train if isinstance(self.dev, float) or self.takes_dev_from_train else self.dev
         given = {"train": self.train, "dev": dev, "test": self.test}[split]
         return tuple(filter(None, (given,))) if isinstance(given, str) else given
 
     def rows(self, split: str) -> RowSelection:
-        """Which rows of these paths are used; where dev is a share of train, those of train."""
-        dev = self.train_rows if self.dev_share else self.dev_rows
+        """Which rows of these paths are used; where dev is taken from train, those of train."""
+        dev = self.train_rows if self.takes_dev_from_train else self.dev_rows
         return {"train": self.train_rows, "dev": dev, "test": self.test_rows}[split]
 
 

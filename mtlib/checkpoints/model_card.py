@@ -136,7 +136,7 @@ def evaluations(config: TrialConfig, facts: CardFacts) -> Iterator[EvalResult]:
 def dev_data(task: Task) -> dict[str, Any]:
     """Returns the data set and split of a task's dev rows, as arguments of `EvalResult`:
     the task, unless the hub has them."""
-    paths = () if task.files is None or task.files.dev_share else task.files.paths("dev")
+    paths = () if task.files is None or task.files.takes_dev_from_train else task.files.paths("dev")
     if paths and paths[0].startswith(HUB_PREFIX):
         path, split = split_hub_path(paths[0], "dev")
         name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")

@@ -1,10 +1,12 @@
 """Settings of data: further sources, rows to hold out, batching, and the batches of the evaluation."""
 
+import contextlib
 import math
 import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from typing import Literal
 
 from mtlib.config.schema import check_types
@@ -145,6 +147,34 @@ def as_number(text: str) -> str | float:
     if math.isfinite(number):
         return number + 0.0
     return text.lower() if text.lower() in TRUTH_VALUES else text
+
+
+def is_later(text: str, after: str) -> bool:
+    """Returns whether a number is greater than another, or an ISO 8601 date or time later; without a zone it is UTC.
+
+    Where `after` is a day without a time, moments of that day are not later. Raises ValueError unless both are numbers,
+    or both dates or times.
+    """
+    moment, limit = as_moment(text), as_moment(after)
+    if isinstance(moment, datetime) and isinstance(limit, datetime):
+        with contextlib.suppress(ValueError):
+            return moment.date() > date.fromisoformat(after)
+        return moment > limit
+    if isinstance(moment, datetime) or isinstance(limit, datetime):
+        raise ValueError(f"dev_from must compare numbers, or dates or times, got {text} and {after}")
+    return moment > limit
+
+
+def as_moment(text: str) -> float | datetime:
+    """Returns a written number, or an ISO 8601 date or time, in UTC; ValueError for any other text."""
+    number = as_number(text)
+    if isinstance(number, float):
+        return number
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"dev_from must compare numbers, or dates or times as in ISO 8601, got {text}") from None
 
 
 def is_usable(name: str, source: SourceConfig, tasks: Mapping[str, Task]) -> bool:

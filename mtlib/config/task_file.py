@@ -11,6 +11,7 @@
 `docs/tasks.md` describes every key.
 """
 
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +20,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from mtlib.config.data import DELIMITED_FORMATS, FORMATS, HUB_PREFIX, TABLE_SUFFIXES, as_number, format_of, is_pattern
+from mtlib.config.data import (
+    DELIMITED_FORMATS,
+    FORMATS,
+    HUB_PREFIX,
+    TABLE_SUFFIXES,
+    as_moment,
+    as_number,
+    format_of,
+    is_pattern,
+)
 from mtlib.config.schema import check_types, from_dict
 from mtlib.kinds import KINDS, Kind
 from mtlib.runtime.errors import first_line, require, require_name, require_once
 from mtlib.runtime.method_file import MethodFile
-from mtlib.tasks import FileFormat, RowSelection, Task, TaskFiles
+from mtlib.tasks import DevFrom, FileFormat, RowSelection, Task, TaskFiles
 
 TASK_FILE = "tasks.toml"
 GLUE_FILE = Path(__file__).with_name("glue.toml")
@@ -126,9 +136,21 @@ class TaskEntry:
     """The file of train rows, relative to the folder or absolute; a pattern, such as `parts/train-*.jsonl`, or a list,
     of files with one suffix; a data set of Hugging Face, `hf://NAME`, `hf://NAME#CONFIGURATION` or
     `hf://NAME#CONFIGURATION:SPLIT`; or such files and which rows of them, a `SplitEntry`."""
-    dev: str | float | tuple[str, ...] | SplitEntry
+    dev: str | float | tuple[str, ...] | SplitEntry = ""
     """Likewise; or the share of train, above 0 and at most 0.5, that is not trained on but scored. It is stratified by
-    the labels and drawn in whole groups of rows that share a text, by texts and labels alone: no seed changes it."""
+    the labels and drawn in whole groups of rows that share a text or a group, by these and labels alone: no seed
+    changes it."""
+    dev_from: DevFrom | None = None
+    """In place of `dev`: the rows of train that are later than a date, or above a number, are not trained on but
+    scored."""
+    group: str | tuple[str, ...] = ()
+    """The column, or columns, whose values connect rows as equal texts do; a row with a blank cell has no group there.
+    Tasks with the same `train` have the same groups."""
+    group_file: str = ""
+    """A file with columns `text` and `group`, as `python -m mtlib.data DIR --near-copies` prints it: rows with a text
+    that is there are in its group too."""
+    slices: tuple[str, ...] = ()
+    """Columns whose values have scores of their own."""
     test: str | tuple[str, ...] | SplitEntry = ""
     """Likewise, without labels; may be left out."""
     columns: tuple[str, ...] = ()
@@ -167,13 +189,21 @@ class TaskEntry:
         check_labels(self)
         require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
         require(self.weight > 0, "weight must be above 0", self.weight)
+        check_further_columns(self)
         check_format(self)
         check_lines(self)
         for split in SPLITS:
             check_paths(split, self.given(split), self.format)
         if self.columns:
+            further = itertools.chain(*self.further_columns.values())
             paths = [path for split in SPLITS for path in self.files.paths(split)]
-            check_columns(self.columns, wanted, paths, self.format)
+            check_columns(self.columns, [*wanted, *further], paths, self.format)
+
+    @property
+    def further_columns(self) -> dict[str, tuple[str, ...]]:
+        """The columns besides those of id, texts and label, by the key that names them."""
+        dates = () if self.dev_from is None else (self.dev_from.column,)
+        return {"dev_from": dates, "group": as_tuple(self.group), "slices": self.slices}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,6 +237,10 @@ class TaskEntry:
         return TaskFiles(
             train=self.train.paths if isinstance(self.train, SplitEntry) else self.train,
             dev=self.given("dev"),
+            dev_from=self.dev_from,
+            group_columns=as_tuple(self.group),
+            group_file=self.group_file,
+            slice_columns=self.slices,
             test=self.test.paths if isinstance(self.test, SplitEntry) else self.test,
             id_column=self.id,
             columns=self.columns,
@@ -322,6 +356,23 @@ def check_labels(entry: TaskEntry) -> None:
         require(fits, rule, f"{len(names)} names and {len(entry.label)} columns")
 
 
+def check_further_columns(entry: TaskEntry) -> None:
+    """Checks the columns of dates, groups and slices, and that dev is given once."""
+    has_dev, has_date = entry.dev != "", entry.dev_from is not None
+    require(has_dev != has_date, "dev, or dev_from in its place, must be given", "both" if has_dev else "neither")
+    if entry.dev_from is not None:
+        as_moment(str(entry.dev_from.after))
+    has_columns = entry.format not in ("lines", "fasttext") or bool(entry.pattern)
+    for key, names in entry.further_columns.items():
+        require(all(names), f"{key} must name columns", list(names))
+        require_once(names, f"{key} must name each column once")
+        require(not {*names} & {*entry.label_columns}, f"{key} must name other columns than label", list(names))
+        rule = f"{key} must be left out, as files of format {entry.format} have no further columns"
+        require(has_columns or not names, rule, list(names))
+    rule = "slices must not name the column of the ids, or one that is called id"
+    require(not {*entry.slices} & {"id", entry.id}, rule, list(entry.slices))
+
+
 def check_format(entry: TaskEntry) -> None:
     """Checks how files are read."""
     if entry.encoding:
@@ -338,7 +389,7 @@ def check_format(entry: TaskEntry) -> None:
             names = re.compile(entry.pattern).groupindex
         except re.error as error:
             raise ValueError(f"pattern must be a regular expression, got {entry.pattern}: {error}") from None
-        wanted = {*entry.texts, *entry.label_columns}
+        wanted = {*entry.texts, *entry.label_columns, *itertools.chain(*entry.further_columns.values())}
         rule = f"pattern must have a group (?P<NAME>...) for each of {', '.join(sorted(wanted))}"
         require(wanted <= set(names), rule, ", ".join(names) or "none")
 
@@ -365,7 +416,7 @@ def check_paths(key: str, given: str | float | tuple[str, ...], form: str = "") 
         rule = f"{key} must be a share above 0 and at most {MAX_DEV_SHARE:g}, or name files"
         require(0 < given <= MAX_DEV_SHARE, rule, f"{given:g}")
         return
-    if key == "test" and not given:
+    if (key == "test" and not given) or (key == "dev" and given == ""):  # `dev_from` is given in its place
         return
     paths = (given,) if isinstance(given, str) else given
     require(bool(paths), f"{key} must name a file", list(paths))

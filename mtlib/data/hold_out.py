@@ -1,4 +1,7 @@
-"""Groups of rows that texts connect, and the groups that are held out or drawn for dev, by their content alone."""
+"""Groups of rows that texts connect, and the groups that are held out or drawn for dev, by their content alone.
+
+Values of the data's group columns connect rows as texts do: they stand beside these, with a mark (`group_value`).
+"""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -11,13 +14,19 @@ from mtlib.kinds import rarest_label
 Texts = Sequence[Sequence[str]]
 """One list per text column, as in `Table.texts`: all of one length, at least one row."""
 
+GROUP_MARK = "\0"
+"""Begins what connects rows and is no text; no file of text holds it."""
+LEAST_GROUPS = 10
+"""Least number of groups from which a variance is estimated, and folds are made."""
+LARGEST_SHARE = 0.8
+"""Largest share of the examples that one group may hold: as much as is outside one of five folds."""
 MAX_LABEL_BINS = 10
 """Strata of a regression: bins of its sorted labels with as many rows each."""
 
 
 def hold_out_texts(texts: Texts, share: float, strata: np.ndarray | None = None, least: int = 0) -> frozenset[str]:
-    """Returns the normalised texts of the rows to hold out:
-    whole groups of rows that texts connect, near a share of all.
+    """Returns the normalised texts and groups of the rows to hold out:
+    whole groups of rows that these connect, near a share of all.
 
     Each stratum has room for its share of rows (see `quotas`). The strata take groups in turn, the one with the fewest
     rows first, in the order of a hash of the groups' smallest text, independent of seeds and of the order of rows. A
@@ -25,7 +34,7 @@ def hold_out_texts(texts: Texts, share: float, strata: np.ndarray | None = None,
     are missing from the share are then fewer than those of the smallest group that is left.
 
     Args:
-        texts: of all rows.
+        texts: of all rows, and columns of `group_value`.
         share: of the rows, from 0 to 1. The rows that contain a returned text (see `share_text`) are at most as many,
             unless `least` asks for more; none if the smallest group is larger.
         strata: (rows,) a number for each row's stratum, as `label_strata`; None for a single stratum.
@@ -52,7 +61,11 @@ def hold_out_texts(texts: Texts, share: float, strata: np.ndarray | None = None,
                 chosen[group] = True
                 for part, count in content[group].items():
                     room[part] -= count
-    rows = np.flatnonzero(chosen[groups])
+    return values_in(columns, np.flatnonzero(chosen[groups]))
+
+
+def values_in(columns: Texts, rows: np.ndarray) -> frozenset[str]:
+    """Returns what columns have in the rows with these numbers."""
     return frozenset(column[row] for column in columns for row in rows)
 
 
@@ -108,8 +121,19 @@ def normalise_columns(texts: Texts) -> list[list[str]]:
 
 
 def normalise(text: str) -> str:
-    """Returns a text without differences of case and white space."""
-    return " ".join(text.casefold().split())
+    """Returns a text without differences of case and white space; what `group_value` returns as it is."""
+    return text if text.startswith(GROUP_MARK) else " ".join(text.casefold().split())
+
+
+def group_value(space: str, group: str) -> str:
+    """Returns what stands for a group, within a space of names, beside texts; "" for none."""
+    return f"{GROUP_MARK}{space}{GROUP_MARK}{group}" if group else ""
+
+
+def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:
+    """Returns whether whole groups can be drawn and dealt to folds,
+    by their number and the examples in the largest one."""
+    return num_groups == num_examples or (num_groups >= LEAST_GROUPS and largest_group <= LARGEST_SHARE * num_examples)
 
 
 def group_rows(columns: Texts) -> np.ndarray:
@@ -130,6 +154,6 @@ def ordered_groups(columns: Texts, groups: np.ndarray) -> list[int]:
     """Returns the groups in the order of the hash of their smallest text."""
     smallest: dict[int, str] = {}
     for group, *row in zip(groups.tolist(), *columns, strict=True):
-        text = min(row)
+        text = min(row, key=lambda value: (value.startswith(GROUP_MARK), value))
         smallest[group] = min(text, smallest.get(group, text))
     return sorted(smallest, key=lambda group: hashlib.sha256(smallest[group].encode()).digest())

@@ -159,7 +159,7 @@ def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSou
         if name not in config.tasks:
             wanted[name, "train"] = (configured_source(config, name, "train"),)
     own = tuple(wanted[task, "train"][0] for task in config.active_tasks)
-    drawn = tuple(train_of(wanted[task, "dev"][0]) for task in config.active_tasks if wanted[task, "dev"][0].dev_share)
+    drawn = tuple(train_of(wanted[task, "dev"][0]) for task in config.active_tasks if wanted[task, "dev"][0].takes_dev)
     hold_out = HoldOut(share=config.data.hold_out, sources=own) if config.data.hold_out > 0 else None
     return {
         key: tuple(dataclasses.replace(one, hold_out=hold_out, drawn_dev=drawn) for one in sources)
@@ -207,8 +207,8 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
 
 def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
     """Returns a task's own files or data set of a split."""
-    is_drawn = split == "dev" and files.dev_share > 0
-    paths, own_split = expand_home(files.paths(split)), "train" if is_drawn else split
+    takes_dev = split in ("train", "dev") and files.takes_dev_from_train
+    paths, own_split = expand_home(files.paths(split)), "train" if takes_dev else split
     if paths[0].startswith(HUB_PREFIX):
         path, own_split = split_hub_path(paths[0], own_split)
         paths = (path,)
@@ -225,6 +225,9 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         has_all_labels=True,
         class_names=None if task.indicator_columns else names_to_carry(task, LABEL_TABLE),
         leave_out=files.left_out,
+        dev_from=files.dev_from if takes_dev else None,
+        group_columns=files.group_columns,
+        slice_columns=files.slice_columns,
     )
     return RowSource(
         task=task,
@@ -234,7 +237,7 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         layout=layout,
         format=files.format,
         selection=dataclasses.replace(rows, label_files=expand_home(rows.label_files)),
-        dev_share=files.dev_share if split in ("train", "dev") else 0.0,
+        dev_share=files.dev_share if takes_dev else 0.0,
     )
 
 
@@ -261,6 +264,7 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
     own_split = source.dev_split if split == "dev" else split
     path = source.path.replace("{split}", own_split)
     indicators = () if source.label_column or source.labels else task.indicator_columns
+    files = task.files if source.role in ("replace", "train") else None
     layout = Layout(
         id_column=source.id_column,
         is_numbered=True,
@@ -272,6 +276,8 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
         labels=source.labels or label_mapping(task),
         has_all_labels=not source.labels and bool(task.labels),
         class_names=None if source.labels or indicators else names_to_carry(task, f"data.sources.{name}.labels"),
+        group_columns=() if files is None else files.group_columns,
+        slice_columns=() if files is None else files.slice_columns,
     )
     is_in_path = path.startswith(HUB_PREFIX) and path != source.path
     own_split = "train" if is_in_path else own_split  # the data set is of this split alone

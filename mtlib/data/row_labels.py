@@ -12,7 +12,7 @@ from mtlib.config.data import TRUTH_VALUES, as_number
 from mtlib.config.task_file import TASK_FILE
 from mtlib.data.files.readers import MAX_QUOTED_VALUE, ClassNames
 from mtlib.runtime.errors import nearest_first, require
-from mtlib.tasks import Task
+from mtlib.tasks import DevFrom, Task
 
 MAX_LISTED_LABELS = 10
 """Most labels outside the mapping that are listed; the most frequent come first."""
@@ -53,6 +53,12 @@ class Layout:
     """As in `mtlib.data.files.readers.Wanted`."""
     header: tuple[str, ...] = ()
     """Names of all columns where files have no header line."""
+    dev_from: DevFrom | None = None
+    """Which rows are later, and so dev rows; None: no column says so."""
+    group_columns: tuple[str, ...] = ()
+    """Columns whose values connect rows."""
+    slice_columns: tuple[str, ...] = ()
+    """Columns whose values have scores of their own."""
 
     @property
     def label_columns(self) -> tuple[str, ...]:
@@ -65,9 +71,14 @@ class Layout:
         return (self.id_column, *self.text_columns, *self.teacher_columns)
 
     @property
+    def needed_columns(self) -> tuple[str, ...]:
+        """The wanted columns before the label that must not be blank: id, texts, teacher, date."""
+        return (*self.unlabelled_columns, *(() if self.dev_from is None else (self.dev_from.column,)))
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """The wanted columns: id, texts, teacher, label."""
-        return (*self.unlabelled_columns, *self.label_columns)
+        """The wanted columns: those that are needed, groups, slices, label."""
+        return (*self.needed_columns, *self.group_columns, *self.slice_columns, *self.label_columns)
 
 
 class LabelReader:

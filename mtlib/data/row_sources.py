@@ -19,12 +19,21 @@ from mtlib.data.files.quoting import describe_quoting
 from mtlib.data.files.read_file import carried_by, is_file_of_splits, read_one_file
 from mtlib.data.files.readers import SPLIT_WORDS, Row, SourceFindings, Wanted, short_name
 from mtlib.data.files.suggestions import describe_folder
-from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
+from mtlib.data.hold_out import (
+    group_value,
+    hold_out_texts,
+    label_strata,
+    normalise,
+    normalise_columns,
+    share_text,
+    values_in,
+)
 from mtlib.data.repeats import DroppedRows, label_shift
 from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
     Table,
     check_folder,
+    connecting_columns,
     describe_blank,
     make_table,
     named_by_key,
@@ -71,13 +80,18 @@ class RowSource:
     prefix: str = ""
     """Added before each id: the name of the augmentation and a slash."""
     hold_out: HoldOut | None = None
-    """Which rows are held out: all rows of the split `held`. `train` lacks them and every row that shares a text with
-    them."""
+    """Which rows are held out: all rows of the split `held`. `train` lacks them and every row that shares a text or a
+    group with them."""
     dev_share: float = 0.0
-    """Share of the rows that are dev rows: all rows of the split `dev`, which `train` and `held` lack."""
+    """Share of the rows that are drawn as dev rows; `layout.dev_from` may say it in its place."""
     drawn_dev: tuple["RowSource", ...] = ()
-    """For `train`, the sources of all tasks from which dev rows are drawn. It lacks every row that shares a text with
-    them."""
+    """For `train`, the sources of all tasks from which dev rows are taken. It lacks every row that shares a text or a
+    group with them."""
+
+    @property
+    def takes_dev(self) -> bool:
+        """Whether the rows of the split `dev` are taken from these, so that `train` and `held` lack them."""
+        return self.split != "test" and (self.dev_share > 0 or self.layout.dev_from is not None)
 
 
 RowSources = tuple[RowSource, ...]
@@ -95,12 +109,13 @@ def describe_sources(sources: RowSources) -> str:
 def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
     """Raises ValueError that names the data folder if it is missing, else every missing file of `wanted`."""
     sources = list(dict.fromkeys(source for sources in wanted for source in sources))
-    every = {source: (*source.paths, *source.selection.label_files) for source in sources}
+    every = {source: (*source.paths, *source.selection.label_files, *group_files_of(source.task)) for source in sources}
     named = {path for paths in every.values() for path in paths if not path.startswith(HUB_PREFIX)}
     paths = {path for path in named if not is_pattern(path)}
     absolute = {path for path in paths if Path(path).is_absolute()}
     far = sorted(path for path in absolute if not Path(path).is_file())
     keys = {path: key_of(source) for source in sources if is_own(source) for path in every[source]}
+    keys |= {path: f"tasks.{one.task.name}.group_file" for one in sources for path in group_files_of(one.task)}
     missing = named_by_key(far, keys)
     try:
         check_folder(folder, paths - absolute, keys)
@@ -147,10 +162,10 @@ def check_apart_from_train(source: RowSource, folder: Path) -> None:
     assert files is not None, "they are its own"
     for split in ("dev", "test"):
         own = dataclasses.replace(
-            source, split=split, paths=expand_home(files.paths(split)), dev_share=0.0, selection=files.rows(split)
+            source, split=split, paths=expand_home(files.paths(split)), selection=files.rows(split)
         )
-        is_drawn = split == "dev" and files.dev_share
-        is_read = own.paths and not is_drawn and not is_hub(own) and is_there(own, folder)
+        is_taken = split == "dev" and files.takes_dev_from_train
+        is_read = own.paths and not is_taken and not is_hub(own) and is_there(own, folder)
         for path in files_of(own, folder) if is_read else ():
             rule = f"{key_of(own)} must name other files than train{', or be a share of it' if split == 'dev' else ''}"
             if file_id(path) not in trained or are_apart(own.selection, source.selection):
@@ -168,7 +183,7 @@ def are_apart(first: RowSelection, second: RowSelection) -> bool:
 def check_splits_differ(task: Task) -> None:
     """Raises ValueError if train and dev of a task are the same rows of one Hugging Face data set."""
     files = task.files
-    if files is not None and not files.dev_share and not are_apart(files.train_rows, files.dev_rows):
+    if files is not None and not files.takes_dev_from_train and not are_apart(files.train_rows, files.dev_rows):
         train, dev = (split_hub_path(files.paths(split)[0], split) for split in ("train", "dev"))
         rule = f"tasks.{task.name}.dev must name another split than train, or be a share of it"
         require(train != dev, rule, f"{dev[1]} of {dev[0]} for both")
@@ -176,7 +191,7 @@ def check_splits_differ(task: Task) -> None:
 
 def file_split(source: RowSource) -> str:
     """Returns the split of the task's files that the rows of a source are taken from."""
-    return source.split if source.split in ("dev", "test") and not source.dev_share else "train"
+    return source.split if source.split in ("dev", "test") and not source.takes_dev else "train"
 
 
 def is_own(source: RowSource) -> bool:
@@ -280,11 +295,12 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
     hold_outs = dict.fromkeys(source.hold_out for source in every if source.hold_out is not None)
     shares = dict.fromkeys((source, hold_out.share) for hold_out in hold_outs for source in hold_out.sources)
     bare = dict.fromkeys([*map(without_hold_out, every), *(source for source, _ in shares)])
-    drawing = dict.fromkeys(train_of(one) for source in every for one in (source, *source.drawn_dev) if one.dev_share)
+    drawing = dict.fromkeys(train_of(one) for source in every for one in (source, *source.drawn_dev) if one.takes_dev)
     read = {source: read_all_rows(source, folder) for source in dict.fromkeys(map(undrawn, [*bare, *drawing]))}
     drawn = {source: draw_dev(source, read[undrawn(source)]) for source in drawing}
     own = {source: take_own_rows(source, read[undrawn(source)], drawn) for source in bare}
-    held = {(source, share): texts_to_draw(own[source], share, "data.hold_out") for source, share in shares}
+    rest = {one: pick_rows(own[one], np.flatnonzero(~shares_later(one, own[one], drawn))) for one, _ in shares}
+    held = {(source, share): texts_to_draw(rest[source], share, "data.hold_out") for source, share in shares}
     return {
         sources: join_tables([select_rows(source, own[without_hold_out(source)], held, drawn) for source in sources])
         for sources in tables
@@ -299,13 +315,13 @@ def without_hold_out(source: RowSource) -> RowSource:
 
 
 def train_of(source: RowSource) -> RowSource:
-    """Returns the train rows beside the dev rows that are drawn from the same files."""
+    """Returns the train rows beside the dev rows that are taken from the same files."""
     return dataclasses.replace(without_hold_out(source), split="train")
 
 
 def undrawn(source: RowSource) -> RowSource:
     """Returns all rows of a source's files or data set."""
-    return dataclasses.replace(train_of(source), dev_share=0.0) if source.dev_share else without_hold_out(source)
+    return dataclasses.replace(train_of(source), dev_share=0.0) if source.takes_dev else without_hold_out(source)
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
@@ -321,7 +337,29 @@ def read_all_rows(source: RowSource, folder: Path) -> Table:
     lines = (*table.left_out, *describe_left_out(path, findings.left_out))
     exports = (f"{short_name(path)}: an export of {tool}, read as it means its rows" for tool in sorted(findings.tools))
     ids = [source.prefix + name for name in table.ids] if source.prefix else table.ids
-    return dataclasses.replace(table, ids=ids, left_out=lines, notes=(*exports, *describe_quotings(source, folder)))
+    own = [groups_of_texts(table, folder / path) for path in group_files_of(source.task)]
+    groups = tuple(itertools.chain(table.groups, *own))
+    notes = (*exports, *describe_quotings(source, folder))
+    return dataclasses.replace(table, ids=ids, groups=groups, left_out=lines, notes=notes)
+
+
+def group_files_of(task: Task) -> tuple[str, ...]:
+    """Returns the file with groups of a task's texts, if it has one."""
+    return expand_home(filter(None, () if task.files is None else (task.files.group_file,)))
+
+
+def groups_of_texts(table: Table, path: Path) -> list[list[str]]:
+    """Returns, for each column of texts, the group of each row as a file says by the text.
+
+    Raises:
+        ValueError: in one line: the file cannot be read, a cell is blank, or a text is there twice.
+    """
+    known, wanted = dict[str, str](), Wanted(columns=("text", "group"), is_numbered=False, split="")
+    for where, (text, group) in read_one_file(path, wanted):
+        require(bool(text and group), f"{where}: text and group must not be blank", f"{text!r} and {group!r}")
+        require(normalise(text) not in known, f"{where}: column text must hold each text once", repr(text))
+        known[normalise(text)] = group_value(str(path), group)
+    return [[known.get(normalise(text), "") for text in column] for column in table.texts]
 
 
 def check_answers(source: RowSource, table: Table, left_out: Counter[str]) -> None:
@@ -481,16 +519,22 @@ def is_hub(source: RowSource) -> bool:
 def texts_to_draw(
     table: Table, share: float, key: str, strata: np.ndarray | None = None, least: int = 0
 ) -> frozenset[str]:
-    """Returns the texts of the rows to draw from a table, as `hold_out_texts`; ValueError if there are none."""
-    texts = hold_out_texts(table.texts, share, strata, least)
-    rule = f"{short_name(table.path)}: {key} must hold out at least one whole group of rows that share texts"
+    """Returns what connects the rows to draw from a table, as `hold_out_texts`; ValueError if there are none."""
+    texts = hold_out_texts(connecting_columns(table), share, strata, least)
+    shared = "texts or groups" if table.groups else "texts"
+    rule = f"{short_name(table.path)}: {key} must hold out at least one whole group of rows that share {shared}"
     require(bool(texts), rule, f"{share:g} of {len(table.ids)} rows")
     return texts
 
 
 def draw_dev(source: RowSource, table: Table) -> frozenset[str]:
-    """Returns the texts of the dev rows to draw from all rows of a task, stratified;
+    """Returns what connects the dev rows to take from all rows of a task: those that are later, or a stratified draw;
     of classes at least one row each."""
+    if table.is_later is not None:
+        count, after = int(table.is_later.sum()), getattr(source.layout.dev_from, "after", "")
+        rule = f"{short_name(table.path)}: tasks.{source.task.name}.dev_from must have rows on both sides of {after}"
+        require(0 < count < len(table.ids), rule, f"{count:,} of {len(table.ids):,} that are later")
+        return values_in(normalise_columns(connecting_columns(table)), np.flatnonzero(table.is_later))
     is_regression, share = source.task.is_regression, source.dev_share
     strata = label_strata(table.labels, is_regression, share)
     return texts_to_draw(table, share, f"tasks.{source.task.name}.dev", strata, least=0 if is_regression else 1)
@@ -498,15 +542,24 @@ def draw_dev(source: RowSource, table: Table) -> frozenset[str]:
 
 def take_own_rows(source: RowSource, table: Table, drawn: Mapping[RowSource, frozenset[str]]) -> Table:
     """Returns the train or the dev rows from all rows of a source;
-    `drawn` has the texts of the dev rows by train source."""
-    if not source.dev_share:
+    `drawn` has what connects the dev rows by train source."""
+    if not source.takes_dev:
         return table
-    is_dev = share_text(table.texts, drawn[train_of(source)])
+    is_dev = table.is_later
+    if is_dev is None:
+        is_dev = share_text(connecting_columns(table), drawn[train_of(source)])
     if source.split == "dev":
         return dataclasses.replace(
             pick_rows(table, np.flatnonzero(is_dev)), split="dev", skipped=(), left_out=(), notes=()
         )
     return pick_rows(table, np.flatnonzero(~is_dev))
+
+
+def shares_later(source: RowSource, table: Table, drawn: Mapping[RowSource, frozenset[str]]) -> np.ndarray:
+    """Returns whether each row of a source shares a text or a group with its dev rows, where these are later ones:
+    (rows,) bool. Such rows are neither held out nor trained on."""
+    later = frozenset[str]() if source.layout.dev_from is None else drawn[train_of(source)]
+    return share_text(connecting_columns(table), later)
 
 
 def select_rows(
@@ -516,33 +569,35 @@ def select_rows(
     drawn: Mapping[RowSource, frozenset[str]],
 ) -> Table:
     """Returns the rows of a source from its own rows;
-    train rows that share a text with others that are set apart are counted.
+    train rows that share a text or a group with others that are set apart are counted.
 
-    `held` has the normalised texts of the held-out rows by source and share, `drawn` those of dev rows by source.
+    `held` has what connects the held-out rows by source and share, `drawn` what connects dev rows by source.
     """
     hold_out = source.hold_out
     if hold_out is None and not source.drawn_dev:
         return table
     held_out = {one: held[one, hold_out.share] for one in hold_out.sources} if hold_out is not None else {}
+    can_be_held = ~shares_later(source, table, drawn)
     if source.split == HELD:
-        is_held = share_text(table.texts, frozenset().union(*held_out.values()))
+        is_held = can_be_held & share_text(connecting_columns(table), frozenset().union(*held_out.values()))
         return dataclasses.replace(
             pick_rows(table, np.flatnonzero(is_held)), split=HELD, skipped=(), left_out=(), notes=()
         )
-    is_own = share_text(table.texts, held_out.pop(without_hold_out(source), frozenset()))
-    table = pick_rows(table, np.flatnonzero(~is_own))
+    is_own = share_text(connecting_columns(table), held_out.pop(without_hold_out(source), frozenset()))
+    table = pick_rows(table, np.flatnonzero(~(can_be_held & is_own)))
     apart = {f"rows held out of {one.task.name}": texts for one, texts in held_out.items()}
     apart |= {f"dev rows of {one.task.name}": drawn[one] for one in source.drawn_dev}
-    is_dropped = share_text(table.texts, frozenset().union(*apart.values()))
+    is_dropped = share_text(connecting_columns(table), frozenset().union(*apart.values()))
     kept, out = (pick_rows(table, np.flatnonzero(rows)) for rows in (~is_dropped, is_dropped))
     if not out.ids:
         return table
-    counts = {what: int(share_text(out.texts, texts).sum()) for what, texts in apart.items()}
+    counts = {what: int(share_text(connecting_columns(out), texts).sum()) for what, texts in apart.items()}
     reasons, name = [what for what, count in counts.items() if count], short_name(table.path)
-    rule = f"{name}: there must be train rows that share no text with {' or '.join(reasons)}"
+    shared, none = ("a text or a group", "neither text nor group") if table.groups else ("a text", "no text")
+    rule = f"{name}: there must be train rows that share {none} with {' or '.join(reasons)}"
     require(bool(kept.ids), rule, f"none among {len(out.ids)}")
     share, by = len(out.ids) / len(table.ids), " and ".join(f"{what} ({counts[what]:,})" for what in reasons)
-    rows = f"{len(out.ids):,} of {len(table.ids):,} train rows of {name} ({share:.1%}) share a text with {by}"
+    rows = f"{len(out.ids):,} of {len(table.ids):,} train rows of {name} ({share:.1%}) share {shared} with {by}"
     sentence = f"{rows}: {label_shift(source.task, table.labels, kept.labels)}"
     dropped = DroppedRows(share=share, sentence=sentence)
     return dataclasses.replace(kept, left_out=(*table.left_out, sentence), dropped=dropped)
@@ -557,6 +612,9 @@ def pick_rows(table: Table, rows: np.ndarray) -> Table:
         texts=tuple([column[row] for row in rows] for column in table.texts),
         labels=table.labels[rows],
         teacher=None if table.teacher is None else table.teacher[rows],
+        groups=tuple([column[row] for row in rows] for column in table.groups),
+        slices={name: [column[row] for row in rows] for name, column in table.slices.items()},
+        is_later=None if table.is_later is None else table.is_later[rows],
         num_own_rows=len(rows),
     )
 
@@ -566,6 +624,7 @@ def join_tables(tables: list[Table]) -> Table:
     own, *added = tables
     if not added:
         return own
+    blank = [""] * sum(len(table.ids) for table in added)  # augmentation is alone, and in no slice
     return dataclasses.replace(
         own,
         ids=[name for table in tables for name in table.ids],
@@ -575,6 +634,9 @@ def join_tables(tables: list[Table]) -> Table:
         ),
         labels=np.concatenate([table.labels for table in tables]),
         teacher=join_teachers(tables),
+        groups=tuple([*column, *blank] for column in own.groups),
+        slices={name: [*column, *blank] for name, column in own.slices.items()},
+        is_later=None,
         skipped=tuple(line for table in tables for line in table.skipped),
         left_out=tuple(line for table in tables for line in table.left_out),
         notes=tuple(line for table in tables for line in table.notes),

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from mtlib.data.hold_out import LARGEST_SHARE, LEAST_GROUPS
 from mtlib.runtime.command_line import counted
-from results.stats.groups import LARGEST_SHARE, LEAST_GROUPS, DrawnGroups
+from results.stats.groups import DrawnGroups
 
 
 def few_groups_words(found: Mapping[str, DrawnGroups]) -> str:

@@ -1,10 +1,11 @@
-"""What a sweep records about its examples: the train rows that no trial has seen, and which dev rows share texts.
+"""What a sweep records about its examples: the train rows that no trial has seen, and groups and slices of dev rows.
 
-`hold_out.json` lists the held-out rows. `examples/<task>-dev.parquet` has the group of connected texts of each dev row,
-in the order of the data, as predictions hold ids only.
+`hold_out.json` lists the held-out rows. `examples/<task>-dev.parquet` has the group of connected rows of each dev row,
+and `examples/<task>-dev-slices.parquet` its values in the columns of slices, as predictions hold ids only. Both are in
+the order of the data.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,18 @@ import pyarrow as pa
 
 from mtlib.config.schema import to_dict
 from mtlib.data.hold_out import group_rows, normalise_columns
-from mtlib.data.tables import Table, content_fingerprint
+from mtlib.data.tables import Table, connecting_columns, content_fingerprint
 from mtlib.runtime.errors import require
-from mtlib.runtime.storage import Location, open_folder
-from results.records.files import read_dataclass, read_parquet, write_json, write_parquet
+from mtlib.runtime.storage import Location, full_path, open_folder
+from results.records.files import (
+    check_schema,
+    open_parquet,
+    read_dataclass,
+    read_parquet,
+    report_damage,
+    write_json,
+    write_parquet,
+)
 from results.records.schemas import SCHEMA_VERSION, table_schema
 
 HOLD_OUT_FILE = "hold_out.json"
@@ -80,8 +89,13 @@ def examples_path(task: str) -> str:
     return f"examples/{task}-dev.parquet"
 
 
+def slices_path(task: str) -> str:
+    """Returns where the slices of a task's dev rows are in the sweep's folder."""
+    return f"examples/{task}-dev-slices.parquet"
+
+
 def write_groups(folder: Location, tables: Mapping[str, Table]) -> None:
-    """Writes the group of connected texts of each dev row.
+    """Writes the group of each dev row, and of tasks with slices those of the row.
 
     Rows with equal ids are in one group too, so that an id names a group.
 
@@ -90,13 +104,22 @@ def write_groups(folder: Location, tables: Mapping[str, Table]) -> None:
         tables: of the dev rows, by task.
     """
     for task, table in tables.items():
-        groups = group_rows([*normalise_columns(table.texts), [f"\0{name}" for name in table.ids]])
+        groups = group_rows([*normalise_columns(connecting_columns(table)), [f"\0{name}" for name in table.ids]])
         columns = [pa.array(table.ids, pa.string()), pa.array(groups, pa.int32())]
         write_parquet(open_folder(folder), examples_path(task), pa.Table.from_arrays(columns, schema=EXAMPLES))
+        if table.slices:
+            columns = [pa.array(values, pa.string()) for values in (table.ids, *table.slices.values())]
+            written = pa.Table.from_arrays(columns, schema=slices_schema(table.slices))
+            write_parquet(open_folder(folder), slices_path(task), written)
+
+
+def slices_schema(names: Iterable[str]) -> pa.Schema:
+    """Returns the schema of the slices of dev rows, by the names of their columns."""
+    return table_schema("slices", dict.fromkeys(["id", *names], pa.string()))
 
 
 def read_groups(folder: Location, task: str, ids: Sequence[str]) -> npt.NDArray[np.intp] | None:
-    """(rows,) the group of connected texts of dev rows by their ids; None if the sweep has not recorded them all.
+    """(rows,) the group of dev rows by their ids; None if the sweep has not recorded them all.
 
     Raises:
         ValueError: the file is damaged or of another schema; one line names it.
@@ -108,3 +131,26 @@ def read_groups(folder: Location, task: str, ids: Sequence[str]) -> npt.NDArray[
     known = dict(zip(table["id"].to_pylist(), table["group"].to_pylist(), strict=True))
     found = [known.get(name) for name in ids]
     return None if None in found else np.array(found, dtype=np.intp)
+
+
+def read_slices(folder: Location, task: str, ids: Sequence[str]) -> dict[str, list[str]] | None:
+    """Returns the values of dev rows in each column of slices, by their ids; None if the sweep has not recorded them
+    all, or the task has no slices.
+
+    Of rows with equal ids the values of the first one count.
+
+    Raises:
+        ValueError: the file is damaged or of another schema; one line names it.
+    """
+    root, path = open_folder(folder), slices_path(task)
+    try:
+        with open_parquet(root, path) as file, report_damage(full_path(root, path)):
+            names = file.schema_arrow.names[1:]
+            check_schema(file.schema_arrow, slices_schema(names), full_path(root, path))
+            columns = [column.to_pylist() for column in file.read().columns]
+    except FileNotFoundError:
+        return None
+    known = {name: values for name, *values in reversed(list(zip(*columns, strict=True)))}
+    if not known.keys() >= set(ids):
+        return None
+    return {column: [known[name][at] for name in ids] for at, column in enumerate(names)}

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from mtlib.data.hold_out import are_usable
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, fold, table_lines
 from mtlib.tasks import Task, title_of
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, title_of_method
 from results.records.files import folder_name
 from results.records.selection import HeldOutScores, Selection, TaskSelection
-from results.stats.groups import are_usable
 from results.stats.texts import change_text, error_text
 
 MAX_MEMBERS = 10

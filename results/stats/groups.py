@@ -6,22 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtlib.data.hold_out import group_rows, normalise_columns
-from mtlib.data.tables import Table
+from mtlib.data.hold_out import are_usable, group_rows, normalise_columns
+from mtlib.data.tables import Table, connecting_columns
 from results.stats.resampling import Floats, Numbers
 
-LEAST_GROUPS = 10
-"""Least number of groups from which a variance is estimated, and folds are made."""
-LARGEST_SHARE = 0.8
-"""Largest share of the examples that one group may hold: as much as is outside one of five folds."""
 MANY_DEGREES = 1000
 """Degrees of freedom from which on a variance counts as known: intervals are then at most .2 % too narrow."""
-
-
-def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:
-    """Returns whether whole groups can be drawn and dealt to folds,
-    by their number and the examples in the largest one."""
-    return num_groups == num_examples or (num_groups >= LEAST_GROUPS and largest_group <= LARGEST_SHARE * num_examples)
 
 
 def independent_groups(text_groups: npt.ArrayLike | None, num_examples: int) -> Numbers:
@@ -113,8 +103,9 @@ def correlation_within(influence: Floats, groups: Numbers) -> float:
 
 
 def text_groups_of(table: Table) -> Numbers:
-    """Returns the number of the group that each row of a table is drawn with, (rows,): rows that texts connect."""
-    return independent_groups(group_rows(normalise_columns(table.texts)), len(table.ids))
+    """Returns the number of the group that each row of a table is drawn with, (rows,): rows that texts or groups
+    connect."""
+    return independent_groups(group_rows(normalise_columns(connecting_columns(table))), len(table.ids))
 
 
 def count_groups(groups: Numbers) -> int:

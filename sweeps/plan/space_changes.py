@@ -176,7 +176,7 @@ def comparable(task: Task) -> dict[str, Any]:
             del tree["files"][split]
             for key in ("label_files", "file_labels"):
                 del tree["files"][f"{split}_rows"][key]
-        del tree["files"]["format"]["name"]
+        del tree["files"]["format"]["name"], tree["files"]["group_file"]
         tree["files"]["dev_share"] = task.files.dev_share
         tree["files"]["format"]["quoting"] = task.files.format.quoting or "none"  # as files without marks are read
     return tree

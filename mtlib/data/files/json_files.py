@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import IO, Any
 
@@ -199,7 +200,7 @@ def cell_text(where: str, column: str, value: object, *, may_be_list: bool = Fal
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, str | int | float | Decimal):
+    if not isinstance(value, str | int | float | Decimal | date):  # a time on a day is a date too
         raise ValueError(f"{where}: column {column} must be text or a number, got {str(value)[:MAX_QUOTED_VALUE]}")
     text = f"{value:f}" if isinstance(value, Decimal) else str(value).strip()
     check_surrogates(f"{where}: column {column}", text)

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from mtlib.config.data import DataConfig, SourceConfig
+from mtlib.config.data import DataConfig, SourceConfig, is_later
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 from tests.config_cases import BASE, assert_range, override_error
+from tests.one_line_error import one_line_error
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,33 @@ def test_labels_after_the_colon_are_those_of_the_task(task: str, entry: str, fit
         line = override_error(changes)
         assert line.startswith("data.sources.x: labels must be from:to")
         assert line.endswith(repr(entry))
+
+
+@pytest.mark.parametrize(
+    ("after", "later", "not_later"),
+    [
+        ("2024-06-01", ["2024-06-02", "2024-06-02 00:00", "20250101T00"], ["2024-06-01", "2024-06-01T23:59:59Z"]),
+        ("2024-06-01", ["2024-06-01T23:30-01:00"], ["2024-06-02T00:30+01:00"]),  # by their day in UTC
+        (
+            "2024-06-01T12:00",
+            ["2024-06-01T12:00:00.001", "2024-06-01T12:30+00:00"],
+            ["2024-06-01T12:00Z", "2024-06-01"],
+        ),
+        ("2024-06-01 12:00:00+02:00", ["2024-06-01T10:00:01"], ["2024-06-01T10:00"]),
+        ("2019", ["2019.5", "1e4", "20240601"], ["2019", "2019.0", "-3"]),
+    ],
+)
+def test_later_is_after_a_time_or_the_whole_day_or_greater(after: str, later: list[str], not_later: list[str]) -> None:
+    assert [text for text in (*later, *not_later) if is_later(text, after)] == later
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [("5", "2024-06-01"), ("2024-06-01", "5"), ("soon", "5"), ("2024-13-01", "2024-06-01"), ("nan", "5"), ("", "5")],
+)
+def test_a_date_is_compared_with_dates_alone_and_a_number_with_numbers(text: str, after: str) -> None:
+    assert "dev_from must compare numbers, or dates or times" in one_line_error(is_later, text, after)
+
+
+def test_a_time_outside_the_calendar_in_utc_is_refused() -> None:
+    assert "9999-12-31" in one_line_error(is_later, "9999-12-31T23:00-05:00", "2024-06-01")

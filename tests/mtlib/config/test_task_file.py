@@ -9,7 +9,7 @@ from mtlib.config.data import DataConfig
 from mtlib.config.task_file import MAX_TASKS, TASK_FILE, read_task_file
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
-from mtlib.tasks import FileFormat, RowSelection, Task, TaskFiles
+from mtlib.tasks import DevFrom, FileFormat, RowSelection, Task, TaskFiles
 from tests.one_line_error import one_line_error
 
 TONE = """\
@@ -141,13 +141,61 @@ def test_a_split_may_say_which_rows_of_its_files_it_takes_and_where_their_labels
     assert TrialConfig.from_json(config.to_json()) == config
 
 
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        ('"2024-06-01"', "2024-06-01"),
+        ("2024-06-01", "2024-06-01"),
+        ("2024-06-01T12:00:00Z", "2024-06-01 12:00:00+00:00"),
+        ("7", "7"),
+        ("0.5", "0.5"),
+    ],
+)
+def test_rows_may_be_dev_by_their_date_and_have_groups_and_slices(tmp_path: Path, after: str, text: str) -> None:
+    keys = 'group = "doc"\nslices = ["source", "doc"]\ngroup_file = "g.csv"\n'
+    keys += f'dev_from = {{column = "day", after = {after}}}'
+    tasks = read_task_file(write(tmp_path, TONE.replace(f"dev = {DEV}", keys)))
+    files = tasks["tone"].files
+    assert files == TaskFiles(
+        train="tone-train.jsonl",
+        dev_from=DevFrom(column="day", after=text),
+        group_columns=("doc",),
+        group_file="g.csv",
+        slice_columns=("source", "doc"),
+    )
+    assert (files.paths("dev"), files.takes_dev_from_train) == (("tone-train.jsonl",), True)
+    config = config_of(tasks, "tone")
+    assert TrialConfig.from_json(config.to_json()) == config
+
+
 MISTAKES: list[tuple[str, str, str]] = [
     ('"classes"', '"binary"', "tasks.tone: labels must name 2 labels"),
     ('"classes"', '"regression"', "tasks.tone: range must be the lowest and the highest label"),
     ('"classes"', '"regression"\nrange = [0, 1]', "labels must be left out of kind regression"),
     ('["text"]', '["a", "b", "c"]', "tasks.tone: texts must name one column, or two"),
     ('["text"]', '["tone"]', "must name different columns"),
-    (f"dev = {DEV}", "", "tasks.tone.dev is missing"),
+    (f"dev = {DEV}", "", "dev, or dev_from in its place, must be given, got neither"),
+    (DEV, '0.1\ndev_from = {column = "day", after = 3}', "dev, or dev_from in its place, must be given, got both"),
+    (f"dev = {DEV}", 'dev_from = {column = "day"}', "tasks.tone.dev_from.after is missing"),
+    (f"dev = {DEV}", 'dev_from = {column = "day", after = "soon"}', "dev_from must compare numbers, or dates or times"),
+    (f"dev = {DEV}", 'dev_from = {column = "day", after = 12:30:00}', "tasks.tone.dev_from.after must be text or a"),
+    (f"dev = {DEV}", 'dev_from = {column = "tone", after = 3}', "dev_from must name other columns than label"),
+    ('title = "Tone"', 'group = ["doc", "doc"]', "group must name each column once"),
+    ('title = "Tone"', 'group = ["doc", ""]', "group must name columns, got ['doc', '']"),
+    ('title = "Tone"', 'slices = ["tone"]', "slices must name other columns than label, got ['tone']"),
+    ('title = "Tone"', 'id = "key"\nslices = ["key"]', "slices must not name the column of the ids"),
+    ('title = "Tone"', 'slices = ["id"]', "or one that is called id, got ['id']"),
+    (
+        'title = "Tone"',
+        'format = "fasttext"\ngroup = "doc"',
+        "group must be left out, as files of format fasttext",
+    ),
+    ('title = "Tone"', 'columns = ["text", "tone"]\nslices = ["source"]', "columns must hold source"),
+    (
+        'title = "Tone"',
+        "format = 'lines'\npattern = '(?P<text>.)(?P<tone>.)'\ngroup = 'doc'",
+        "pattern must have a group (?P<NAME>...) for each of doc, text, tone",
+    ),
     (DEV, "0", "dev must be a share above 0 and at most 0.5"),
     (DEV, "0.501", "dev must be a share above 0 and at most 0.5"),
     (DEV, '"0.1"', "or be a share such as 0.1, got '0.1'"),

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from mtlib.data.hold_out import group_rows, hold_out_texts, label_strata, normalise, quotas, share_text
+from mtlib.data.hold_out import group_rows, group_value, hold_out_texts, label_strata, normalise, quotas, share_text
 
 SEEDS = range(8)
 Columns = list[list[str]]
@@ -125,3 +125,48 @@ def test_bins_of_numbers_are_deciles_and_equal_numbers_share_one() -> None:
     assert np.array_equal(np.argsort(np.argsort(labels)) // 100, label_strata(labels, True, 0.1))
     assert set(label_strata(np.array([1.0] * 6 + [2.0] * 6), True, 0.25).tolist()) == {0, 1}
     assert label_strata(np.arange(12.0), True, 0.05).tolist() == [0] * 12
+
+
+def group_column(seed: int, num_rows: int, num_groups: int) -> list[str]:
+    """What stands for the groups of rows, some of which have none: a row's own number in place of it."""
+    numbers = np.random.default_rng(seed).integers(num_groups, size=num_rows)
+    return [group_value("doc", f"Text {number}") if number else f"none {row}" for row, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("num_groups", [1, 5, 50])
+def test_groups_connect_rows_as_texts_do_and_are_on_one_side(seed: int, num_groups: int) -> None:
+    texts = random_texts(seed)
+    columns = [*texts, group_column(seed, len(texts[0]), num_groups)]
+    numbers = group_rows([[normalise(text) for text in column] for column in columns])
+    found = {frozenset(np.flatnonzero(numbers == number).tolist()) for number in range(max(numbers) + 1)}
+    assert found == set(map(frozenset, groups_by_hand(columns)))
+    held = held_rows(columns, 0.3)
+    assert all(group <= held or not group & held for group in groups_by_hand(columns))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_group_of_its_own_for_every_row_changes_nothing(seed: int) -> None:
+    texts = random_texts(seed)
+    apart = [group_value("doc", str(row)) for row in range(len(texts[0]))]
+    spelled = [[normalise(text) for text in column] for column in texts]
+    assert group_rows([*spelled, apart]).tolist() == group_rows(spelled).tolist()
+    labels = np.random.default_rng(seed).integers(3, size=len(apart))
+    for share in (0.1, 0.3, 0.5):
+        for strata in (None, labels):
+            drawn = hold_out_texts([*texts, apart], share, strata)
+            assert {value for value in drawn if not value.startswith("\0")} == hold_out_texts(texts, share, strata)
+
+
+def test_groups_are_drawn_in_the_order_of_their_smallest_text_not_of_their_names() -> None:
+    """Sorted by hash: c (2e7d...), e (3f79...), a (ca97...)."""
+    for names in ("xyz", "zyx"):
+        columns = [["c", "e", "a"], [group_value("doc", name) for name in names]]
+        assert [text for text in "cea" if text in hold_out_texts(columns, 0.34)] == ["c"]
+
+
+def test_groups_are_compared_exactly_and_within_their_space() -> None:
+    one = group_value("doc", "A")
+    assert normalise(one) == one != group_value("doc", "a")
+    assert one not in (group_value("author", "A"), normalise("A"), normalise("doc A"))
+    assert group_value("doc", "") == ""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pandas as pd
 import pytest
 
@@ -17,7 +18,7 @@ from mtlib.data.hold_out import normalise
 from mtlib.data.load import MAX_PASTED_LABELS, data_tasks, find_held_sources, find_row_sources, read_data, read_held_out
 from mtlib.data.row_sources import HELD
 from mtlib.data.tables import Table, content_fingerprint
-from mtlib.tasks import TASKS, Task, TaskFiles
+from mtlib.tasks import TASKS, DevFrom, RowSelection, Task, TaskFiles
 from tests.one_line_error import one_line_error
 
 SNLI = pd.DataFrame(
@@ -342,3 +343,194 @@ def test_files_that_differ_in_quoting_are_refused_unless_it_is_given(tmp_path: P
     files = data_tasks(with_tables(tmp_path, QUOTED, BARE, 'quoting = "none"'))["tone"].files
     assert files is not None
     assert files.format.quoting == "none"
+
+
+def grouped_frame(num_rows: int, stem: str = "text") -> pd.DataFrame:
+    """Rows of four to a document, with a date, and labels in turn; the last document has no number."""
+    frame = pd.DataFrame(
+        {"text": [f"{stem} {row}" for row in range(num_rows)], "tone": ["good", "bad"] * (num_rows // 2)}
+    )
+    frame["doc"] = [str(row // 4) if row < num_rows - 4 else "" for row in range(num_rows)]
+    frame["day"] = [f"2024-{1 + row % 12:02}-01" for row in range(num_rows)]
+    return frame
+
+
+def tones(**files: TaskFiles) -> TrialConfig:
+    """A configuration of tasks of texts with two tones, by their files."""
+    tasks = {name: replace(TONE, name=name, files=own) for name, own in files.items()}
+    return TrialConfig(
+        stages=(StageConfig(tasks=tuple(tasks)),), data=DataConfig(tasks=tasks), tasks=default_task_configs(tasks)
+    )
+
+
+def of_documents(dev: float = 0.25, **fields: Any) -> TaskFiles:
+    return TaskFiles(**{"train": "own.csv", "dev": dev, "group_columns": ("doc",), **fields})
+
+
+def documents_of(table: Table) -> set[str]:
+    return set(table.groups[0]) - {""}
+
+
+def save(frame: pd.DataFrame, path: Path) -> None:
+    """Writes a file in the format of its name."""
+    match path.suffix:
+        case ".csv":
+            frame.to_csv(path, index=False)
+        case ".xlsx":
+            frame.to_excel(path, index=False)
+        case ".parquet":
+            frame.to_parquet(path)
+        case _:
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in frame.to_dict("records")))
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.jsonl", "own.parquet", "own.xlsx"])
+def test_documents_are_on_one_side_of_dev_and_of_held_out_rows_in_every_format(tmp_path: Path, name: str) -> None:
+    save(grouped_frame(80), tmp_path / name)
+    config = tones(tone=of_documents(train=name, slice_columns=("doc", "day"))).override({"data.hold_out": 0.2})
+    tables = read_data(config, tmp_path)
+    train, dev, held = tables["tone", "train"], tables["tone", "dev"], read_held_out(config, tmp_path)["tone"]
+    assert [len(table.ids) for table in (train, dev, held)] == [48, 20, 12]
+    assert sorted(int(id_) for table in (train, dev, held) for id_ in table.ids) == list(range(80))
+    documents = [documents_of(table) for table in (train, dev, held)]
+    assert sum(map(len, documents)) == len(set().union(*documents)) == 19
+    for table in (train, dev, held):
+        assert table.slices["doc"] == ["" if int(row) >= 76 else str(int(row) // 4) for row in table.ids]
+    assert train.left_out == ()
+
+
+def test_a_document_for_each_row_gives_the_rows_of_a_task_without_documents(tmp_path: Path) -> None:
+    frame = grouped_frame(80)
+    frame["text"] = [f"text {row // 3}" for row in range(80)]
+    frame["doc"] = range(80)
+    save(frame, tmp_path / "own.csv")
+    both = [
+        tones(tone=of_documents(group_columns=columns)).override({"data.hold_out": 0.2}) for columns in ((), ("doc",))
+    ]
+    before, after = ({**read_data(own, tmp_path), **read_held_out(own, tmp_path)} for own in both)
+    assert {key: table.ids for key, table in before.items()} == {key: table.ids for key, table in after.items()}
+
+
+def test_tasks_of_the_same_train_files_share_documents_and_others_texts_alone(tmp_path: Path) -> None:
+    frame, other = grouped_frame(80), grouped_frame(80, "other")
+    other.loc[0, "text"] = "text 0"
+    save(frame, tmp_path / "own.csv")
+    save(other, tmp_path / "other.csv")
+    where = RowSelection(where=(("tone", "good"),))
+    config = tones(
+        tone=of_documents(), mood=of_documents(dev=0.1, train_rows=where), far=of_documents(train="other.csv")
+    )
+    tables = read_data(config, tmp_path)
+    dev = {name: tables[name, "dev"] for name in config.active_tasks}
+    apart = documents_of(dev["tone"]) | documents_of(dev["mood"])
+    for name in ("tone", "mood"):
+        train, is_apart = tables[name, "train"], bool(apart - documents_of(dev[name]))
+        assert not documents_of(train) & apart
+        assert any("share a text or a group with dev rows of" in line for line in train.left_out) == is_apart
+    assert apart == documents_of(dev["tone"]) > documents_of(dev["mood"])
+    far = tables["far", "train"]
+    assert not documents_of(far) & documents_of(tables["tone", "train"]), "5 of one file is not 5 of another"
+    assert len(far.ids) in (60, 59)
+
+
+def test_a_source_in_place_of_train_has_documents_and_augmentation_has_not(tmp_path: Path) -> None:
+    save(grouped_frame(80), tmp_path / "own.csv")
+    again = grouped_frame(80, "reworded")
+    save(again, tmp_path / "again.csv")
+    config = tones(tone=of_documents())
+    documents = documents_of(read_data(config, tmp_path)["tone", "dev"])
+    for role, num_rows in (("train", 60), ("augment", 140)):
+        source = {"task": "tone", "role": role, "path": "again.csv"}
+        tables = read_data(config.override({f"data.sources.x.{key}": value for key, value in source.items()}), tmp_path)
+        assert documents_of(tables["tone", "dev"]) == documents
+        assert len(tables["tone", "train"].ids) == num_rows
+    save(again.drop(columns="doc"), tmp_path / "again.csv")
+    tables = read_data(config.override({f"data.sources.x.{key}": value for key, value in source.items()}), tmp_path)
+    assert len(tables["tone", "train"].ids) == 140
+
+
+AFTER = DevFrom(column="day", after="2024-10-01")
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.jsonl", "own.parquet", "own.xlsx"])
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_later_rows_are_dev_and_rows_with_their_texts_or_documents_are_counted(
+    tmp_path: Path, name: str, is_typed: bool
+) -> None:
+    if is_typed and name == "own.jsonl":
+        pytest.skip("JSON has no dates")
+    frame = grouped_frame(80)
+    frame.loc[0, "text"] = frame["text"][10].upper()
+    frame["day"] = pd.to_datetime(frame["day"]) if is_typed else frame["day"]
+    save(frame, tmp_path / name)
+    files = TaskFiles(train=name, dev_from=AFTER)
+    plain = read_data(tones(tone=files), tmp_path)
+    assert plain["tone", "dev"].ids == [str(row) for row in range(80) if row % 12 in (10, 11)]
+    (line,) = plain["tone", "train"].left_out
+    assert line.startswith(f"1 of 68 train rows of {name} (1.5%) share a text with dev rows of tone (1): ")
+    grouped = read_data(tones(tone=replace(files, group_columns=("doc",))), tmp_path)
+    assert grouped["tone", "dev"].ids == plain["tone", "dev"].ids
+    assert not documents_of(grouped["tone", "dev"]) & documents_of(grouped["tone", "train"])
+    (line,) = grouped["tone", "train"].left_out
+    assert " train rows of " in line
+    assert "share a text or a group with dev rows of tone" in line
+
+
+def test_rows_are_held_out_of_those_that_share_nothing_with_later_ones(tmp_path: Path) -> None:
+    frame = grouped_frame(120)
+    frame["text"] = [f"text {row % 50}" for row in range(120)]
+    save(frame, tmp_path / "own.csv")
+    config = tones(tone=TaskFiles(train="own.csv", dev_from=AFTER)).override({"data.hold_out": 0.3})
+    tables, held = read_data(config, tmp_path), read_held_out(config, tmp_path)["tone"]
+    parts = [texts_of([table]) for table in (tables["tone", "train"], tables["tone", "dev"], held)]
+    assert not parts[0] & parts[1] | parts[0] & parts[2] | parts[1] & parts[2]
+    assert held.ids
+    count = int(tables["tone", "train"].left_out[0].split()[0])
+    assert sum(len(table.ids) for table in (tables["tone", "train"], tables["tone", "dev"], held)) + count == 120
+
+
+def later_than(after: str, column: str = "day") -> TaskFiles:
+    return TaskFiles(train="own.csv", dev_from=DevFrom(column=column, after=after))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (later_than("2025-01-01"), "tasks.tone.dev_from must have rows on both sides of 2025-01-01, got 0 of 24"),
+        (later_than("2023-01-01"), "tasks.tone.dev_from must have rows on both sides of 2023-01-01, got 24 of 24"),
+        (later_than("7"), "own.csv:2: column day must be a date or a number, as 7 is, got '2024-01-01'"),
+        (later_than("7", "dai"), "own.csv:1: column dai is missing; did you mean 'day'?"),
+        (of_documents(group_columns=("dok",)), "own.csv:1: column dok is missing; did you mean 'doc'?"),
+        (of_documents(group_columns=(), slice_columns=("dok",)), "own.csv:1: column dok is missing; did you mean"),
+        (of_documents(group_file="no.csv"), "lacks no.csv (tasks.tone.group_file)"),
+        (of_documents(group_file="own.csv"), "own.csv:1: column group is missing"),
+        (of_documents(group_file="twice.csv"), "twice.csv:3: column text must hold each text once, got 'A  B'"),
+        (of_documents(group_file="blank.csv"), "blank.csv:2: text and group must not be blank, got 'a' and ''"),
+        (of_documents(group_columns=("all",)), "hold out at least one whole group of rows that share texts or groups"),
+    ],
+)
+def test_mistakes_in_dates_groups_and_their_file_are_one_line(tmp_path: Path, files: TaskFiles, message: str) -> None:
+    save(grouped_frame(24).assign(all="x"), tmp_path / "own.csv")
+    (tmp_path / "twice.csv").write_text("text,group\na b,1\nA  B,2\n")
+    (tmp_path / "blank.csv").write_text("text,group\na,\n")
+    assert message in one_line_error(read_data, tones(tone=files), tmp_path)
+
+
+def test_texts_of_a_group_file_are_on_one_side(tmp_path: Path) -> None:
+    save(grouped_frame(80), tmp_path / "own.csv")
+    near = pd.DataFrame({"text": [f"Text {row}" for row in range(40)], "group": [row // 10 for row in range(40)]})
+    save(near, tmp_path / "near.csv")
+    config = tones(tone=TaskFiles(train="own.csv", dev=0.5, group_file="near.csv"))
+    tables = read_data(config, tmp_path)
+    sides = [documents_of(tables["tone", split]) for split in ("train", "dev")]
+    assert not sides[0] & sides[1]
+    assert len(sides[0] | sides[1]) == 4
+
+
+def test_a_split_of_a_saved_data_set_has_groups_and_dates(tmp_path: Path) -> None:
+    frame = grouped_frame(80).assign(day=pd.to_datetime(grouped_frame(80)["day"]))
+    datasets.Dataset.from_pandas(frame).save_to_disk(tmp_path / "saved")
+    files = TaskFiles(train="hf://saved", dev_from=AFTER, group_columns=("doc",))
+    tables = read_data(tones(tone=files), tmp_path)
+    assert len(tables["tone", "dev"].ids) == 12
+    assert not documents_of(tables["tone", "dev"]) & documents_of(tables["tone", "train"])

@@ -11,10 +11,11 @@ from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
     Table,
     check_folder,
+    connecting_columns,
     content_fingerprint,
     make_table,
 )
-from mtlib.tasks import TASKS, Task
+from mtlib.tasks import TASKS, DevFrom, Task, TaskFiles
 from tests.one_line_error import one_line_error
 
 SST, QQP, STS = (TASKS[name] for name in ("sst", "qqp", "sts"))
@@ -74,3 +75,45 @@ def test_a_missing_folder_is_named_with_a_near_one(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     message = one_line_error(check_folder, tmp_path / "dat", [])
     assert message == f"data must be a folder, got {tmp_path}/dat, which is missing; did you mean {tmp_path}/data?"
+
+
+FURTHER: dict[str, Any] = {
+    "dev_from": DevFrom(column="day", after="2024-06-01"),
+    "group_columns": ("doc",),
+    "slice_columns": ("source",),
+}
+
+
+def test_groups_and_slices_may_be_blank_and_a_date_must_not() -> None:
+    rows = [
+        ("a", "x", "y", "2024-06-02", "1", "web", "1"),
+        ("b", "v", "w", "2024-05-02", "", "", "0"),
+        ("c", "t", "", "", "", "", "0"),
+    ]
+    table = table_of(rows, **FURTHER)
+    assert (table.ids, table.slices, table.skipped) == (
+        ["a", "b"],
+        {"source": ["web", ""]},
+        ("f.csv:2: sentence2 and day are blank",),
+    )
+    assert table.is_later is not None
+    assert table.is_later.tolist() == [True, False]
+    first, second, groups = connecting_columns(table)
+    assert (first, second) == (["x", "v"], ["y", "w"])
+    assert (groups[0].startswith("\0"), groups[1]) == (True, "v"), "a row without a group has its own text there"
+    plain = table_of([(*row[:3], row[-1]) for row in rows])
+    assert (plain.groups, plain.slices, plain.is_later) == ((), {}, None)
+    assert content_fingerprint({("qqp", "train"): table}) == content_fingerprint({("qqp", "train"): plain})
+
+
+def test_a_cell_that_is_no_date_is_refused_with_its_place() -> None:
+    message = one_line_error(table_of, [("a", "x", "y", "June", "1", "web", "1")], **FURTHER)
+    assert message == "f.csv:0: column day must be a date or a number, as 2024-06-01 is, got 'June'"
+
+
+def test_groups_of_columns_and_of_other_files_are_apart() -> None:
+    files = [TaskFiles(train=name, dev=0.1) for name in ("a.csv", "a.csv", "b.csv")]
+    rows = [("a", "x", "y", "5", "5", "1")]
+    tables = [table_of(rows, replace(QQP, files=own), group_columns=("doc", "author")) for own in files]
+    assert tables[0].groups == tables[1].groups
+    assert len({group for table in tables for (group,) in table.groups}) == 4

@@ -16,9 +16,12 @@ from results.records.examples import (
     held_out_rows,
     read_groups,
     read_hold_out,
+    read_slices,
+    slices_path,
     write_groups,
 )
 from results.records.schemas import SCHEMA_VERSION
+from results.stats.groups import text_groups_of
 from tests.one_line_error import one_line_error
 
 
@@ -122,3 +125,37 @@ def test_unrecorded_examples_have_no_groups(tmp_path: Path) -> None:
     assert read_groups(tmp_path, "qqp", ["0"]) is not None
     assert read_groups(tmp_path, "qqp", ["0", "2"]) is None
     assert read_groups(tmp_path, "sts", ["0"]) is None
+
+
+def test_groups_of_the_data_connect_rows_and_rows_of_their_own_change_nothing(tmp_path: Path) -> None:
+    pairs = [("a", "b"), ("b", "c"), ("d", "e"), ("f", "g"), ("h", "i")]
+    ids, table = list(map(str, range(5))), pair_table(pairs)
+    write_groups(tmp_path, {"qqp": table})
+    before = read_groups(tmp_path, "qqp", ids)
+    for groups, expected in (
+        ([f"\0{row}" for row in range(5)], [{0, 1}, {2}, {3}, {4}]),
+        (["\0x", "", "\0x", "", ""], [{0, 1, 2}, {3}, {4}]),
+    ):
+        grouped = dataclasses.replace(table, groups=(groups,))
+        write_groups(tmp_path, {"qqp": grouped})
+        found = read_groups(tmp_path, "qqp", ids)
+        assert found is not None
+        assert partition(found.tolist()) == set(map(frozenset, expected))
+        assert partition(text_groups_of(grouped).tolist()) == {frozenset({row}) for row in range(5)}, "too few groups"
+        assert "x" in "".join(groups) or np.array_equal(found, before if before is not None else ())
+
+
+def test_slices_are_read_by_ids_and_the_first_of_equal_ids_counts(tmp_path: Path) -> None:
+    table = dataclasses.replace(
+        table_of("sst", "a", "b", "a"), slices={"source": ["web", "", "tv"], "é": ["1", "2", "3"]}
+    )
+    write_groups(tmp_path, {"sst": table, "sts": table_of("sts", "a")})
+    assert read_slices(tmp_path, "sst", ["b", "a", "a"]) == {"source": ["", "web", "web"], "é": ["2", "1", "1"]}
+    assert read_slices(tmp_path, "sst", []) == {"source": [], "é": []}
+    assert read_slices(tmp_path, "sst", ["a", "c"]) is None
+    assert read_slices(tmp_path, "sts", ["a"]) is None
+    path = tmp_path / slices_path("sst")
+    path.write_bytes(path.read_bytes()[:-9])
+    assert one_line_error(read_slices, tmp_path, "sst", ["a"]).startswith(f"{path}: truncated or damaged")
+    path.write_bytes((tmp_path / "examples" / "sst-dev.parquet").read_bytes())
+    assert one_line_error(read_slices, tmp_path, "sst", ["a"]).startswith(f"{path}: table must be slices, got examples")

@@ -12,12 +12,12 @@ import pytest
 from scipy.stats import binom, pearsonr
 from sklearn.metrics import accuracy_score
 
+from mtlib.data.hold_out import LEAST_GROUPS
 from mtlib.tasks import TASKS
 from results.predict import main as predict
 from results.records.examples import HOLD_OUT_FILE, read_hold_out, write_hold_out
 from results.records.selection import Selection
 from results.selection.hold_out_score import count_evaluations, score_held_out
-from results.stats.groups import LEAST_GROUPS
 from tests.one_line_error import one_line_error
 from tests.results.inference.trained_sweep import (
     FIRST,

@@ -1,21 +1,23 @@
 """Groups of examples: sums, resamples and covariances of whole groups, against pandas and statsmodels."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
 
+from mtlib.data.hold_out import LARGEST_SHARE, LEAST_GROUPS, are_usable
 from mtlib.tasks import TASKS
 from results.stats.covariance import covariance_over_examples
 from results.stats.groups import (
-    LARGEST_SHARE,
-    LEAST_GROUPS,
-    are_usable,
     count_groups,
     independent_groups,
     sum_groups,
+    text_groups_of,
 )
 from results.stats.resampling import Floats, Numbers, bootstrap_scores, draw_counts
+from tests.mtlib.conftest import build_table
 
 GROUPS: Numbers = np.random.default_rng(0).integers(40, size=300) * 3
 """Of unequal sizes, with gaps in their numbers."""
@@ -85,3 +87,10 @@ def test_few_groups_or_a_very_large_one_cannot_be_drawn(sizes: list[int], is_usa
     assert are_usable(len(sizes), max(sizes), sum(sizes)) == is_usable
     groups = independent_groups(np.repeat(np.arange(len(sizes)), sizes), sum(sizes))
     assert count_groups(groups) == (len(sizes) if is_usable else sum(sizes))
+
+
+def test_rows_of_a_table_are_drawn_with_those_of_their_texts_and_groups() -> None:
+    table = build_table("sst", [f"Text {row // 2}" for row in range(40)])
+    assert count_groups(text_groups_of(table)) == 20
+    grouped = dataclasses.replace(table, groups=(["", "\0a", "\0a", *[""] * 37],))
+    assert count_groups(text_groups_of(grouped)) == 19
