@@ -15,14 +15,15 @@ MANY_DEGREES = 1000
 
 
 def independent_groups(text_groups: npt.ArrayLike | None, num_examples: int) -> Numbers:
-    """(rows,) the number, from 0, of the group that each example is drawn with.
+    """(rows,) the number, from 0 in the order of the first examples, of the group that each example is drawn with.
 
     Args:
         text_groups: (rows,) group of connected examples; None if they are not known, so each is a group of its own.
         num_examples: rows.
     """
     given = np.arange(num_examples) if text_groups is None else text_groups
-    return np.asarray(np.unique(given, return_inverse=True)[1])
+    _, first, numbers = np.unique(given, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[numbers])
 
 
 def fold_groups(groups: Numbers) -> Numbers:

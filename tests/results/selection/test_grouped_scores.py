@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
+from scipy import stats
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import choose_best_k, choose_single
@@ -19,6 +19,7 @@ from results.stats.resampling import Floats, Numbers, percentile_interval
 from tests.results.ensembles.simulated_pools import build_pool
 from tests.results.selection.plain_selection import all_rows
 from tests.results.selection.test_cross_fitting import BINARY, CLASSES, FAST, REGRESSION, SKILLS, each_task
+from tests.results.stats.test_groups import bias_reduced_error
 
 SIZES = [20, 10, *[3] * 18, *[2] * 6, *[1] * 24]
 GROUPS: Numbers = np.random.default_rng(0).permutation(np.repeat(np.arange(50), SIZES))
@@ -27,12 +28,6 @@ GROUPS: Numbers = np.random.default_rng(0).permutation(np.repeat(np.arange(50), 
 def grouped_pool(task: Task) -> Pool:
     """Examples of which some share texts, in no order."""
     return replace(build_pool(task, SKILLS, num_rows=len(GROUPS)), text_groups=GROUPS)
-
-
-def cluster_error(values: Floats, groups: Numbers) -> float:
-    """Standard error of a mean by cluster-robust least squares on a constant, without a correction for few groups."""
-    keywords = {"groups": groups, "use_correction": False}
-    return float(sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds=keywords).bse[0])
 
 
 @each_task
@@ -72,9 +67,9 @@ def test_examples_that_share_nothing_are_scored_as_without_groups(task: Task) ->
 def test_errors_of_accuracies_are_cluster_robust(task: Task) -> None:
     pool = grouped_pool(task)
     first, second = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (1, 2))
-    assert first.standard_error == pytest.approx(cluster_error(first.values[0], GROUPS), rel=1e-9)
+    assert first.standard_error == pytest.approx(bias_reduced_error(first.values[0], GROUPS), rel=1e-9)
     _, error = paired_difference(first, second)
-    assert error == pytest.approx(cluster_error(first.values[0] - second.values[0], GROUPS), rel=1e-9)
+    assert error == pytest.approx(bias_reduced_error(first.values[0] - second.values[0], GROUPS), rel=1e-9)
 
 
 def draw_clusters(task: Task, random: np.random.Generator) -> tuple[Floats, Floats, Numbers]:
@@ -103,9 +98,29 @@ def test_intervals_by_groups_cover_and_those_by_examples_do_not(task: Task, true
     assert covered["examples"] / 300 < 0.75
 
 
-def test_too_few_groups_count_as_single_examples() -> None:
+@pytest.mark.parametrize("groups", [np.arange(90) // 10, np.maximum(0, np.arange(90) - 73)], ids=["9", "large"])
+def test_too_few_groups_show_no_difference_and_folds_are_of_single_examples(groups: Numbers) -> None:
     pool = build_pool(TASKS["sst"], SKILLS, num_rows=90)
-    few = replace(pool, text_groups=np.arange(90) // 30)
+    few = replace(pool, text_groups=groups)
     first, second = (select_ensemble(own, FAST) for own in (pool, few))
-    assert (second.num_groups, second.largest_group) == (3, 30)
-    assert replace(second, num_groups=None, largest_group=1) == first
+    assert second.num_groups == len(set(groups.tolist()))
+    assert second.method == "single"
+    for own, other in zip(second.methods, first.methods, strict=True):
+        assert (own.cross_fitted, own.lead) == (other.cross_fitted, other.lead)
+        assert own.interval == own.lead_interval == ()
+        assert not own.is_significant
+    assert select_ensemble(few, FAST, method="topk").method == "topk"  # what was asked for is done
+
+
+def test_ten_groups_show_differences_with_wide_intervals() -> None:
+    pool = build_pool(TASKS["sst"], SKILLS, num_rows=90)
+    ten = replace(pool, text_groups=np.arange(90) // 9)
+    first, second = (select_ensemble(own, FAST, method="topk").score for own in (pool, ten))
+    error = [own.lead_interval[1] - own.lead_interval[0] for own in (first, second)]
+    assert error[0] > 0
+    fitted = cross_fit(ten, choose_best_k, FAST, all_rows(ten))
+    assert fitted.degrees_over() == pytest.approx(9)
+    low, high = second.interval
+    quantile = stats.t.isf(0.025, 9)
+    assert (high - low) / 2 == pytest.approx(quantile * fitted.standard_error, rel=0.25)
+    assert (high - low) / 2 > 1.96 * fitted.standard_error

@@ -296,8 +296,11 @@ def test_a_single_model_is_compared_with_nothing() -> None:
         ({}, "the record of dev examples that share texts is missing"),
         ({"num_groups": 100}, None),
         ({"num_groups": 60, "largest_group": 9}, "as whole groups"),
-        ({"num_groups": 5, "largest_group": 20}, "SST: too few groups of connected texts, or one too large"),
-        ({"num_groups": 15, "largest_group": 86}, "SST: too few groups of connected texts, or one too large"),
+        (
+            {"num_groups": 5, "largest_group": 20},
+            "SST: too few groups of connected examples, or one too large: no diff",
+        ),
+        ({"num_groups": 15, "largest_group": 86}, "SST: too few groups of connected examples, or one too large: no"),
     ],
 )
 def test_shared_texts_are_named_with_what_they_change(groups: dict[str, Any], words: str | None) -> None:

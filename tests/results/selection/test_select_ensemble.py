@@ -73,17 +73,17 @@ def score_named(found: TaskSelection, name: str) -> MethodScore:
 
 
 def test_lead_of_more_than_one_paired_standard_error_is_taken() -> None:
-    """.60 against .55, correct on 5 more: sqrt(.05 .95 / 100) = .022 < .05, though each score has an error of .05."""
+    """.60 against .55, correct on 5 more: sqrt(.05 .95 / 99) = .022 < .05, though each score has an error of .05."""
     single, best = right_on((0, 55)), right_on((0, 60))
-    assert paired_difference(best, single) == pytest.approx((0.05, np.sqrt(0.05 * 0.95 / 100)))
+    assert paired_difference(best, single) == pytest.approx((0.05, np.sqrt(0.05 * 0.95 / 99)))
     assert min(single.standard_error, best.standard_error) > 0.0489
     assert one_standard_error_rule({"single": single, "topk": best}) == "topk"
 
 
 def test_lead_of_less_than_one_paired_standard_error_is_not_taken() -> None:
-    """.60 against .55, but each is correct where the other is wrong: sqrt((.55 - .05^2) / 100) = .074."""
+    """.60 against .55, but each is correct where the other is wrong: sqrt((.55 - .05^2) / 99) = .074."""
     single, best = right_on((0, 30), (60, 85)), right_on((0, 60))
-    assert paired_difference(best, single) == pytest.approx((0.05, np.sqrt((0.55 - 0.05**2) / 100)))
+    assert paired_difference(best, single) == pytest.approx((0.05, np.sqrt((0.55 - 0.05**2) / 99)))
     assert one_standard_error_rule({"single": single, "topk": best}) == "single"
 
 

@@ -1,6 +1,7 @@
 """Groups of examples: sums, resamples and covariances of whole groups, against pandas and statsmodels."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,12 @@ from mtlib.data.hold_out import LARGEST_SHARE, LEAST_GROUPS, are_usable
 from mtlib.tasks import TASKS
 from results.stats.covariance import covariance_over_examples
 from results.stats.groups import (
+    MANY_DEGREES,
+    correlation_within,
     count_groups,
+    degrees_of_variance,
+    drawn_groups,
+    fold_groups,
     independent_groups,
     sum_groups,
     text_groups_of,
@@ -23,10 +29,35 @@ GROUPS: Numbers = np.random.default_rng(0).integers(40, size=300) * 3
 """Of unequal sizes, with gaps in their numbers."""
 
 
-def cluster_error(values: Floats, groups: Numbers) -> float:
-    """Standard error of a mean by cluster-robust least squares on a constant."""
-    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": groups})
-    return float(fit.bse[0])
+def bias_reduced_error(values: Floats, groups: Numbers) -> float:
+    """Standard error of a mean by the equations of Bell and McCaffrey (2002), with the hat matrix of a constant."""
+    total = 0.0
+    for group in np.unique(groups):
+        own = groups == group
+        hat = np.full((own.sum(), own.sum()), 1 / len(values))
+        total += float((inverse_root(np.eye(own.sum()) - hat) @ (values[own] - values.mean())).sum()) ** 2
+    return math.sqrt(total) / len(values)
+
+
+def inverse_root(matrix: Floats) -> Floats:
+    """The symmetric inverse square root."""
+    roots, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors / np.sqrt(roots)) @ vectors.T)
+
+
+def degrees_by_matrices(groups: Numbers, correlation: float) -> float:
+    """Degrees of freedom of that variance, from its covariance matrix over groups (Imbens and Kolesar 2016, eq. 10)."""
+    number = len(groups)
+    same = groups[:, None] == groups
+    model = np.where(np.eye(number, dtype=bool), 1.0, correlation * same)
+    residuals = np.eye(number) - np.full((number, number), 1 / number)
+    columns = []
+    for group in np.unique(groups):
+        own = groups == group
+        scaled = inverse_root(np.eye(own.sum()) - np.full((own.sum(), own.sum()), 1 / number))
+        columns.append(residuals[:, own] @ scaled.sum(axis=1))
+    covariance = np.stack(columns) @ model @ np.stack(columns).T
+    return float(np.trace(covariance) ** 2 / np.trace(covariance @ covariance))
 
 
 def test_sums_are_those_of_pandas() -> None:
@@ -35,13 +66,64 @@ def test_sums_are_those_of_pandas() -> None:
     assert count_groups(GROUPS) == len(set(GROUPS.tolist()))
 
 
-def test_covariance_is_that_of_cluster_robust_least_squares() -> None:
+def test_covariance_is_bias_reduced() -> None:
     labels, generator = np.zeros(300), np.random.default_rng(2)
     values = (generator.random((2, 300)) < generator.random(120)[GROUPS]).astype(float)
     found = covariance_over_examples(TASKS["qqp"].metric_entry.influences(values, labels), GROUPS)
-    assert np.sqrt(found[0, 0]) == pytest.approx(cluster_error(values[0], GROUPS), rel=1e-9)
+    assert np.sqrt(found[0, 0]) == pytest.approx(bias_reduced_error(values[0], GROUPS), rel=1e-9)
     difference = found[0, 0] + found[1, 1] - 2 * found[0, 1]
-    assert np.sqrt(difference) == pytest.approx(cluster_error(values[0] - values[1], GROUPS), rel=1e-9)
+    assert np.sqrt(difference) == pytest.approx(bias_reduced_error(values[0] - values[1], GROUPS), rel=1e-9)
+
+
+def test_covariance_of_equal_groups_is_that_of_cluster_robust_least_squares() -> None:
+    values, groups = np.random.default_rng(2).random(300), np.arange(300) // 12
+    fit = sm.OLS(values, np.ones(300)).fit(cov_type="cluster", cov_kwds={"groups": groups, "df_correction": False})
+    expected = fit.bse[0] ** 2 * 299 / 300  # without its factor for the number of coefficients
+    assert covariance_over_examples((values - values.mean())[None], groups)[0, 0] == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("sizes", [[1] * 12, [5] * 12, [1, 2, 3, 30, 4, 1, 1, 9]], ids=["1", "5", "unequal"])
+def test_degrees_of_freedom_are_those_of_bell_and_mccaffrey(sizes: list[int], correlation: float) -> None:
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    found = degrees_of_variance(np.array(sizes), correlation)
+    assert found == pytest.approx(degrees_by_matrices(groups, correlation))
+    assert found <= len(sizes) - 1 + 1e-9
+    if len(set(sizes)) == 1:
+        assert found == pytest.approx(len(sizes) - 1)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 1.0])
+def test_correlation_within_groups_is_found_from_what_models_do_not_share(correlation: float) -> None:
+    generator, groups = np.random.default_rng(5), np.repeat(np.arange(400), generator_sizes(400))
+    shared = 3 * generator.normal(size=400)[groups]  # of all models, so no part of their differences
+    own = generator.normal(size=(4, 400))[:, groups], generator.normal(size=(4, len(groups)))
+    values = shared + np.sqrt(correlation) * own[0] + np.sqrt(1 - correlation) * own[1]
+    influence = values - values.mean(axis=1, keepdims=True)
+    assert correlation_within(influence, groups) == pytest.approx(correlation, abs=0.03)
+    assert correlation_within(influence[:1], groups) > 0.85  # of one model its own
+    assert correlation_within(influence, np.arange(len(groups))) == 0
+
+
+def generator_sizes(number: int) -> Numbers:
+    """Rows of groups: 1 to 5."""
+    return np.random.default_rng(6).integers(1, 6, number)
+
+
+def test_many_groups_count_as_a_known_variance_and_too_few_as_none() -> None:
+    influence = np.random.default_rng(7).normal(size=(2, 3000))
+    assert drawn_groups(influence, np.arange(3000)).degrees == math.inf
+    assert drawn_groups(influence[:, :MANY_DEGREES], np.arange(MANY_DEGREES)).degrees == pytest.approx(MANY_DEGREES - 1)
+    few = drawn_groups(influence, np.arange(3000) % 9)
+    assert (few.num_groups, few.largest, few.num_examples, few.degrees) == (9, 334, 3000, 0)
+    assert drawn_groups(influence, np.arange(3000) % 10).degrees == pytest.approx(9, abs=0.01)
+    large = np.maximum(0, np.arange(3000) - 2400)  # the first has 2,401 rows
+    assert drawn_groups(influence, large).degrees == 0
+    assert drawn_groups(influence, np.maximum(0, np.arange(3000) - 2399)).degrees > 1
+
+
+def test_groups_are_numbered_in_the_order_of_their_first_examples() -> None:
+    assert independent_groups([7, 7, 2, 9, 2], 5).tolist() == [0, 0, 1, 2, 1]
 
 
 def test_rows_of_a_group_are_drawn_together_and_once_on_average() -> None:
@@ -85,8 +167,9 @@ def test_examples_without_shared_or_known_texts_are_alone() -> None:
 def test_few_groups_or_a_very_large_one_cannot_be_drawn(sizes: list[int], is_usable: bool) -> None:
     assert LARGEST_SHARE == 0.8
     assert are_usable(len(sizes), max(sizes), sum(sizes)) == is_usable
-    groups = independent_groups(np.repeat(np.arange(len(sizes)), sizes), sum(sizes))
-    assert count_groups(groups) == (len(sizes) if is_usable else sum(sizes))
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    assert count_groups(independent_groups(groups, sum(sizes))) == len(sizes)
+    assert count_groups(fold_groups(groups)) == (len(sizes) if is_usable else sum(sizes))
 
 
 def test_rows_of_a_table_are_drawn_with_those_of_their_texts_and_groups() -> None:
