@@ -23,7 +23,7 @@ from results.answers.answer_data import answer_data
 from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
 from results.records.driver_file import read_driver
-from results.records.examples import read_groups
+from results.records.examples import read_groups, read_slices
 from results.records.expected_trials import status_counts
 from results.records.files import find_sweep, folder_name
 from results.records.predictions import (
@@ -50,8 +50,9 @@ from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.stats.looks import looks_at
 from results.stats.race import decide_complete_rounds
 from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
+from results.stats.slice_table import slices_frame
 from results.stats.texts import frame_value, value_text
-from results.stats.trial_scores import TrialScores, best_overall_epochs, read_scores
+from results.stats.trial_scores import PredictedRows, TrialScores, best_overall_epochs, read_scores
 
 if TYPE_CHECKING:
     from results.figures.sweep_plots import SweepPlots
@@ -206,6 +207,24 @@ class Sweep:
         """
         return effects_frame(self.estimate_effects(bases))
 
+    def slices(self) -> pd.DataFrame:
+        """Returns the scores on slices of dev: on the examples that have one value in a column of the data.
+
+        Returns:
+            Columns, a row per configuration, in the order of the ranking, and slice:
+
+            - `number` (int64) of the configuration.
+            - `task`, `column` and `value` (string) of the slice; values beyond the 20 with most examples are one.
+            - `num_examples` and `num_groups` (int64): of examples, and of groups that these were drawn in.
+            - `score` (float64): mean over the replicates that count in the ranking; missing where it is not defined.
+            - `low` and `high` (float64) of its 95 % interval over examples; missing where these are in fewer than 10
+                groups, or one group has more than 80 % of them.
+
+        Raises:
+            ValueError: as `ranking`.
+        """
+        return slices_frame(self.ranked, self.scores)
+
     @cached_property
     def plot(self) -> "SweepPlots":
         """Its figures, for a notebook, e.g. `sweep.plot.effects("smart.weight")`."""
@@ -305,9 +324,12 @@ class Sweep:
         """The trials' scores at their best epochs; raises as `ranking`."""
         root = open_folder(self.path)
 
-        def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> tuple[Any, Any, Any]:
+        def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> PredictedRows:
             ids, labels, logits = stack_predictions(root, task, split, wanted)
-            return labels, logits, read_groups(self.path, task, ids) if split == "dev" else None
+            if split != "dev":
+                return PredictedRows(labels=labels, logits=logits)
+            slices = read_slices(self.path, task, ids) or {}
+            return PredictedRows(labels=labels, logits=logits, groups=read_groups(self.path, task, ids), slices=slices)
 
         return read_scores(self.records, self.curves, self.tasks, read)
 

@@ -24,11 +24,13 @@ from mtlib.runtime.program_names import typed_command
 from results.answers.effects_table import render_effects
 from results.answers.next_commands import resume_command
 from results.answers.ranking_table import render_ranking
+from results.answers.slices_table import render_slices
 from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
 from results.records.driver_file import clock_text
 from results.records.expected_trials import describe_ended, status_counts
 from results.records.trials import OVERALL, STOPPED_BY, UNFINISHED
+from results.stats.slice_table import slices_of
 from results.stats.trial_scores import best_overall_epochs
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
@@ -60,9 +62,20 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
         findings.append(f"Not all was checked: {error}.")
     try:
         show_lines(render_ranking(sweep.ranked, sweep.tasks, width, findings))
+        show_lines(best_on_slices(sweep, width))
     except UntrustedCodeError as error:  # a metric must not be computed
         show_lines(recorded_values(sweep).to_string(index=False, na_rep="").split("\n"))
         show_lines(wrapped(["", f"{RECORDED_ALONE} {error}."], width))
+
+
+def best_on_slices(sweep: Sweep, width: int) -> list[str]:
+    """Returns the scores on slices of dev of the first configuration, in lines; none where no task has slices."""
+    if not sweep.ranked:
+        return []
+    first = sweep.ranked[0]
+    table = render_slices(((sweep.tasks[task], own) for task, own in slices_of(first, sweep.scores)), width)
+    title = f"The first row, {first.number:04d}, on slices of dev (sweep.slices() has all configurations):"
+    return ["", *wrapped([title], width), "", *table] if table else []
 
 
 def recorded_values(sweep: Sweep) -> pd.DataFrame:
@@ -138,7 +151,7 @@ in Python:
   from results.table import load_sweep
   sweep = load_sweep("~/multitask-sweeps/NAME")
   sweep.trials, sweep.curves, sweep.predictions(task, "dev")     # pandas data frames
-  sweep.ranking(), sweep.effects()                               # likewise
+  sweep.ranking(), sweep.effects(), sweep.slices()               # likewise
 """
     parser = new_parser(table, usage, description, examples, runs_methods=True)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or its URI")

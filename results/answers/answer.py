@@ -11,7 +11,14 @@ from results.answers.amount_words import amount_lines
 from results.answers.claim_words import claim_answer
 from results.answers.group_words import few_groups_words
 from results.answers.key_answer import MOST_WORTH, Forecast, KeyAnswer, forecast, key_answer
-from results.answers.key_words import forecast_words, p_text, range_words, replicates_text, value_words
+from results.answers.key_words import (
+    forecast_words,
+    p_text,
+    qualitative_words,
+    range_words,
+    replicates_text,
+    value_words,
+)
 from results.answers.next_commands import resume_command
 from results.answers.race_words import race_answer
 from results.answers.ranking_table import searched_values, why_not_compared, why_unknown
@@ -75,6 +82,7 @@ def answer_question(
     main = list(score_answer(effects, records, difference) if is_one else task_answers(effects))
     column = effects.columns.get(effects.metric)
     are_unknown = effects.search != "grid" and column is not None and not column.is_known
+    main += [qualitative_words(one, effects.columns[one.task]) for one in effects.qualitative]
     found = list(best_found(effects, ranked, base_number))
     decided = race_answer(effects.race, records)
     return SweepAnswer(

@@ -60,6 +60,7 @@ def answer_data(
         "claim": claim_data(claim_of(info), race),
         "race": race_data(race),
         "effects": [] if effects is None else plain_rows(effects_frame(effects)),
+        "qualitative_interactions": [] if effects is None else qualitative_data(effects),
         "may_be_best": plain_rows(to_frame(may_be_best, sweep_tasks(info))) if may_be_best else [],
         "would_decide": [] if effects is None else forecast_data(effects),
     }
@@ -113,6 +114,17 @@ def forecast_data(effects: SweepEffects) -> list[dict[str, Any]]:
         for answer, found in forecasts(column, answers)
         if found.of is not None
     ]
+
+
+def qualitative_data(effects: SweepEffects) -> list[dict[str, Any]]:
+    """Returns the values that are better on one slice and worse on another, with differences as metrics have them."""
+    rows = []
+    for found in effects.qualitative:
+        value_of = effects.columns[found.task].value_of
+        sizes = {"gain": value_of(found.gain), "loss": value_of(found.loss)}
+        texts = {name: as_json(frame_value(getattr(found, name))) for name in ("value", "base")}
+        rows.append({**asdict(found), **texts, **sizes})
+    return rows
 
 
 def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

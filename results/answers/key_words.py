@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from mtlib.runtime.command_line import counted
 from results.answers.key_answer import MOST_WORTH, Forecast, KeyAnswer
 from results.stats.effects.key_effects import ValueEffect
+from results.stats.effects.qualitative_interactions import QualitativeInteraction
 from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects
@@ -44,6 +45,16 @@ def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
     if answer.not_compared and answer.is_compared:
         names = ", ".join(value_text(value.value) for value in answer.not_compared)
         yield f"Not compared with {base}, as nothing was trained with all else equal: {names}."
+
+
+def qualitative_words(found: QualitativeInteraction, column: ColumnEffects) -> str:
+    """Says that a value is better on one slice and worse on another."""
+    gain, loss = (f"{column.value_of(size):+.3f}" for size in (found.gain, found.loss))
+    return (
+        f"On {column.title}, {found.key} {value_text(found.value)} helps {found.column} {found.better_on} ({gain} against "
+        f"{value_text(found.base)}) and hurts {found.column} {found.worse_on} ({loss}): one value is not best for both "
+        f"(p {p_text(found.p_value)} over all values, slices and tasks)."
+    )
 
 
 def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:

@@ -18,7 +18,7 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.records.epochs import read_part
-from results.records.examples import read_groups
+from results.records.examples import read_groups, read_slices
 from results.records.files import read_json
 from results.records.predictions import find_lost, has_same_examples, labels_array, logits_array
 from results.records.selection import Member
@@ -63,6 +63,8 @@ class Pool:
     """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`."""
     text_groups: Numbers | None = None
     """(rows,) group of connected texts of each example; None if no sweep has recorded it."""
+    slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The cells of each column of slices, one per row; none if no sweep has recorded them."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Why trials are no candidates, by `trial 0003-r0 of FOLDER`, or by their number in a copy of another folder."""
 
@@ -172,6 +174,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
     lacks_label = np.isnan(labels).reshape(len(ids), -1).any(axis=1)
     require(not lacks_label.any(), rule, f"none for {ids[int(lacks_label.argmax())]}")
     recorded = (read_groups(sweep, task.name, ids) for sweep in sweeps)
+    sliced = (read_slices(sweep, task.name, ids) for sweep in sweeps)
     return Pool(
         task=task,
         candidates=tuple(candidates),
@@ -179,6 +182,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
         labels=labels,
         outputs=outputs,
         text_groups=next((groups for groups in recorded if groups is not None), None),
+        slices=next(filter(None, sliced), {}),
         lost={**lost, **copied},
     )
 

@@ -1,7 +1,7 @@
 """The sections of a sweep's page."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,6 +19,7 @@ from results.answers.ranking_table import (
     ranking_legend,
     score_parts,
 )
+from results.answers.slices_table import SLICE_TITLES, slice_cells
 from results.figures import curves, effects, ensembles, predictions
 from results.figures.draw import is_empty
 from results.health.checks import find_problems
@@ -32,10 +33,11 @@ from results.page.predictions import (
 )
 from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
-from results.records.selection import Selection
+from results.records.selection import Selection, SliceScore
 from results.selection.report import gaps, one_model_sentences, optimism_sentences, verdict
 from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.ranking import score_columns, searched_names
+from results.stats.slice_table import slices_of
 from results.stats.texts import value_text
 from results.stats.trial_scores import TOTAL, Column
 from results.sweep import Sweep
@@ -141,8 +143,22 @@ def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
         found = sweep.estimated_effects
         parts["Effects"] = lambda: effects.forest_plots(found)
         parts["Scores by value"] = lambda: value_blocks(sweep, found)
+    if sweep.ranked and sweep.scores.slices:
+        parts["Slices"] = lambda: [slices_block(sweep)]
     parts["Ranking"] = lambda: [ranking_block(sweep), Text(paragraphs=ranking_legend(sweep.ranked))]
     yield from blocks_of_parts(parts)
+
+
+def slices_block(sweep: Sweep) -> TextTable:
+    """Returns the scores of the first configuration on slices of dev."""
+    first = sweep.ranked[0]
+    return TextTable(
+        title="Slices",
+        columns=SLICE_TITLES,
+        rows=[slice_cells(sweep.tasks[task], own) for task, own in slices_of(first, sweep.scores)],
+        num_text_columns=3,
+        caption=f"Scores of {first.number:04d}, the first of the ranking, on dev examples with one value of a column.",
+    )
 
 
 def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
@@ -250,8 +266,18 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     yield Text(paragraphs=[*verdicts, *gaps(selection), *([optimism] if optimism else [])])
     yield ensembles.selection_methods(selection)
     yield members_table(selection)
+    expected = {name: chosen.slices for name, chosen in selection.tasks.items()}
+    yield from sliced_tables(selection, "Expected scores on slices", expected)
     if selection.evaluations:
         yield held_out_table(selection)
+        yield from sliced_tables(selection, "Slices of held-out rows", selection.evaluations[-1].slices)
+
+
+def sliced_tables(selection: Selection, title: str, slices: Mapping[str, Sequence[SliceScore]]) -> Iterator[TextTable]:
+    """Yields a selection's scores on slices, by task, as a table; nothing where no task has slices."""
+    rows = [slice_cells(selection.definitions[name], own) for name, found in slices.items() for own in found]
+    if rows:
+        yield TextTable(title=title, columns=SLICE_TITLES, rows=rows, num_text_columns=3)
 
 
 def held_out_table(selection: Selection) -> TextTable:

@@ -72,6 +72,22 @@ class MethodScore:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SliceScore:
+    """A score on one slice, the mean over models."""
+
+    column: str
+    value: str
+    """Of the column; of several that are taken together, how many there are."""
+    num_examples: int
+    num_groups: int
+    """Of examples that were drawn together."""
+    score: float | None
+    """None where the metric is not defined on these examples."""
+    interval: tuple[float, ...] = ()
+    """Low and high of its 95 % interval over examples; empty where these are in too few groups."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskSelection:
     """The ensemble of one task."""
 
@@ -94,6 +110,8 @@ class TaskSelection:
     num_trials: int
     lost: Mapping[str, str] = field(default_factory=dict)
     """Why trials were left out, by trial, or by how many there are in a copy of another sweep's folder."""
+    slices: tuple[SliceScore, ...] = ()
+    """Expected scores on slices of the dev examples, cross-fitted as `score` is."""
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
@@ -117,6 +135,8 @@ class HeldOutScores:
     intervals: Mapping[str, tuple[float, ...]]
     """Low and high of the 95 % interval over groups of connected texts, by task."""
     num_examples: Mapping[str, int]
+    slices: Mapping[str, tuple[SliceScore, ...]] = field(default_factory=dict)
+    """The scores on slices of the held-out rows, by task."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,10 +19,11 @@ from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import Predictor, load_predictor, predict_rows
 from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
-from results.records.selection import HeldOutScores, Selection
+from results.records.selection import HeldOutScores, Selection, SliceScore
 from results.stats.groups import text_groups_of
 from results.stats.intervals import score_interval
 from results.stats.resampling import Floats, score_examples
+from results.stats.slices import slice_models
 
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
@@ -37,14 +38,18 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
     """
     tables = read_held_out_tables(selection, source, data)
     scores, intervals = dict[str, float](), dict[str, tuple[float, ...]]()
+    slices = dict[str, tuple[SliceScore, ...]]()
     for task, table in tables.items():
         labels, definition = table.labels.astype(np.float64), selection.definitions[task]
         values = values_of(definition, predict_table(load_predictor(selection, task, source), table), labels)[None]
         scores[task] = float(score_examples(definition, values, labels)[0])
-        intervals[task] = score_interval(definition, values, labels, text_groups_of(table), seed=selection.seed)
+        groups = text_groups_of(table)
+        intervals[task] = score_interval(definition, values, labels, groups, seed=selection.seed)
+        sliced = slice_models(definition, values, labels, groups, table.slices)
+        slices[task] = tuple(own.score(definition, np.arange(1)) for own in sliced)
     time = record_evaluation(places_of(selection, list(selection.tasks), source))
     num_examples = {task: len(table.ids) for task, table in tables.items()}
-    return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
+    return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples, slices=slices)
 
 
 def read_held_out_tables(selection: Selection, source: ModelSource, data: Path | None = None) -> dict[str, Table]:

@@ -6,6 +6,7 @@ from mtlib.data.hold_out import are_usable
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, fold, table_lines
 from mtlib.tasks import Task, title_of
+from results.answers.slices_table import render_slices
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, title_of_method
 from results.records.files import folder_name
 from results.records.selection import HeldOutScores, Selection, TaskSelection
@@ -26,6 +27,8 @@ def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str
         lines += [*fold(describe_pool(task, chosen), width), ""]
         lines += [*table_lines(width, methods_table(task, chosen)), ""]
         lines += [*paragraph(verdict(task, chosen), width), *member_lines(chosen, width), ""]
+        if sliced := render_slices(((task, own) for own in chosen.slices), width):
+            lines += [*sliced, ""]
     for words in (*gaps(selection), *one_model_sentences(selection)):
         lines += [*fold(words, width), ""]
     return [*lines, *(line for words in selection_legend(selection) for line in fold(words, width))]
@@ -66,7 +69,14 @@ def render_held_out_scores(
         words = (
             f"These rows have been scored {times} before. If anything was chosen by that, they are no longer unseen."
         )
-    return [*table_lines(width, table), "", *fold(f"{words} They are train rows: dev may differ in kind.", width)]
+    sliced = ((selection.definitions[name], own) for name, found in scores.slices.items() for own in found)
+    by_slice = [*lines, ""] if (lines := render_slices(sliced, width)) else []
+    return [
+        *table_lines(width, table),
+        "",
+        *by_slice,
+        *fold(f"{words} They are train rows: dev may differ in kind.", width),
+    ]
 
 
 def plain_table(titles: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> PrintedTable:

@@ -13,12 +13,13 @@ from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.methods import AUTOMATIC, BASE, ONE_MODEL, SELECTION_METHODS, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, SelectionMethod, Settings
-from results.records.selection import Member, TaskSelection
+from results.records.selection import Member, SliceScore, TaskSelection
 from results.selection.base_configuration import ConfigurationKey
 from results.selection.cross_fitting import CrossFitted, cross_fit, example_error
 from results.selection.method_scores import method_scores
 from results.selection.shared_model import SharedModel
 from results.stats.resampling import Numbers
+from results.stats.slices import slice_models
 
 
 def automatic_method(methods: Mapping[str, Choose]) -> Choose:
@@ -124,7 +125,14 @@ def select_ensemble(
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
         lost=pool.lost,
+        slices=slice_scores(fitted.get(AUTOMATIC, fitted[method]), pool),
     )
+
+
+def slice_scores(fitted: CrossFitted, pool: Pool) -> tuple[SliceScore, ...]:
+    """Returns the cross-fitted scores on slices of a pool's examples, means over the repeats."""
+    sliced = slice_models(pool.task, fitted.values, pool.labels, pool.groups, pool.slices)
+    return tuple(own.score(pool.task, np.arange(len(fitted.values))) for own in sliced)
 
 
 def check_rows(pool: Pool, settings: Settings) -> Numbers:

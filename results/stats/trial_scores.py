@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +20,12 @@ from results.records.predictions import TrialEpoch
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.configuration_means import ModelScores, number_equal
 from results.stats.covariance import score_covariance
-from results.stats.groups import DrawnGroups
-from results.stats.resampling import Floats
+from results.stats.groups import DrawnGroups, independent_groups
+from results.stats.resampling import Floats, Numbers, example_values
+from results.stats.slices import SlicedModels, slice_models
 
 Column = tuple[str, str]
 """A task, or `overall`, and a split."""
-
-ReadPredictions = Callable[[str, str, Sequence[TrialEpoch]], tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike | None]]
-"""From task, split and the wanted trials and epochs to labels, (rows,), logits, (wanted, rows, num_logits), and the
-group of connected texts of each example, (rows,), or None where it is not known."""
 
 TOTAL: Column = (OVERALL, "dev")
 
@@ -36,6 +34,24 @@ TOKEN_COUNT, STEP_COUNT = "tokens", "steps"
 
 Amounts = Mapping[tuple[str, str], float]
 """How much was trained, over all epochs, by task and metric."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedRows:
+    """What trials predict for the examples of a task and split."""
+
+    labels: npt.ArrayLike
+    """(rows,)."""
+    logits: npt.ArrayLike
+    """(trials, rows, num_logits)."""
+    groups: npt.ArrayLike | None = None
+    """(rows,) group of connected examples; None where it is not known."""
+    slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The cells of each column of slices, one per row."""
+
+
+ReadPredictions = Callable[[str, str, Sequence[TrialEpoch]], PredictedRows]
+"""From task, split and the wanted trials and epochs to their predictions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +66,8 @@ class TrialScores:
     """Over examples, of the scores of each task and split, (trials, trials)."""
     drawn: Mapping[Column, DrawnGroups] = field(default_factory=dict)
     """The groups that the examples of each task and split were drawn in; not known of a task that is not there."""
+    slices: Mapping[str, Sequence[SlicedModels]] = field(default_factory=dict)
+    """By task: the scores on slices of its dev examples, of all trials in the order of `values`."""
     trainings: Mapping[str, Hashable]
     """By trial: what is equal for trials that trained the same, as `equal_points`."""
     amounts: Mapping[str, Amounts] = field(default_factory=dict)
@@ -89,15 +107,33 @@ class TrialScores:
 
     def of_models(self, column: Column, tasks: Sequence[str], groups: Sequence[Sequence[TrialRecord]]) -> ModelScores:
         """Returns the scores in a column of configurations, given as the trials of each; the total counts `tasks`."""
+        trials = [record.trial_id for group in groups for record in group]
+        return self.models(
+            groups,
+            scores=np.array([self.values[column][trial] for trial in trials]),
+            covariance=self.covariance(column, tasks, trials),
+            degrees=self.degrees(column, tasks, trials),
+        )
+
+    def of_slice(self, task: str, sliced: SlicedModels, groups: Sequence[Sequence[TrialRecord]]) -> ModelScores:
+        """Returns the scores of configurations, given as the trials of each, on a slice of a task."""
+        places = self.places(task, [record.trial_id for group in groups for record in group])
+        covariance = sliced.covariance[np.ix_(places, places)]
+        return self.models(groups, scores=sliced.scores[places], covariance=covariance, degrees=sliced.drawn.degrees)
+
+    def places(self, task: str, trials: Sequence[str]) -> Numbers:
+        """Returns the places of some trials among those whose dev examples of a task were scored."""
+        order = {trial: place for place, trial in enumerate(self.values[task, "dev"])}
+        return np.array([order[trial] for trial in trials], dtype=np.intp)
+
+    def models(self, groups: Sequence[Sequence[TrialRecord]], **scored: Any) -> ModelScores:
+        """Returns the scores of configurations, given as the trials of each, with `scored` fields of `ModelScores`."""
         records = [record for group in groups for record in group]
-        trials = [record.trial_id for record in records]
         return ModelScores(
             configurations=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
             replicates=np.unique([record.replicate for record in records], return_inverse=True)[1],
-            scores=np.array([self.values[column][trial] for trial in trials]),
-            covariance=self.covariance(column, tasks, trials),
-            trainings=number_equal([self.trainings.get(trial, trial) for trial in trials]),
-            degrees=self.degrees(column, tasks, trials),
+            trainings=number_equal([self.trainings.get(own.trial_id, own.trial_id) for own in records]),
+            **scored,
         )
 
 
@@ -110,17 +146,22 @@ def read_scores(
         ValueError: the curves have a task that `tasks` lacks, or predictions are missing.
     """
     epochs, values = scores_at_best_epochs(records, curves, tasks)
-    covariances, drawn = {}, {}
+    covariances, drawn, slices = {}, {}, {}
     for (task, split), by_trial in values.items():
         if task != OVERALL:
-            labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
-            found = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
+            rows = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
+            found = score_covariance(tasks[task], list(by_trial), rows.logits, rows.labels, rows.groups)
             covariances[task, split], drawn[task, split] = found
+            if rows.slices:
+                shown, groups = example_values(tasks[task], rows.logits, rows.labels), rows.groups
+                numbers = independent_groups(groups, shown.shape[1])
+                slices[task] = slice_models(tasks[task], shown, rows.labels, numbers, rows.slices)
     return TrialScores(
         epochs=epochs,
         values=values,
         covariances=covariances,
         drawn=drawn,
+        slices=slices,
         trainings=equal_points(curves),
         amounts=amounts_by_trial(curves),
         tasks=tasks,

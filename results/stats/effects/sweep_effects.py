@@ -23,11 +23,12 @@ from results.stats.effects.key_effects import (
     value_margins,
     with_earlier,
 )
+from results.stats.effects.qualitative_interactions import QualitativeInteraction, qualitative_interactions
 from results.stats.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.stats.effects.searched_keys import NO_VALUE, SearchedKey, searched_keys, with_bases
 from results.stats.error_spending import Look
 from results.stats.groups import DrawnGroups
-from results.stats.looks import Looks, looks_at
+from results.stats.looks import Looks, look_after, looks_at
 from results.stats.power import Precision, precision_of
 from results.stats.texts import value_text
 from results.stats.trial_scores import TOKEN_COUNT, TOTAL, Amounts, TrialScores, group_by_configuration
@@ -136,6 +137,8 @@ class SweepEffects:
     """What was decided after rounds of replicates; nothing of a sweep that is no race."""
     num_dropped: int = 0
     """Finished configurations that were not among the best, which alone were trained again."""
+    qualitative: Sequence[QualitativeInteraction] = ()
+    """Values of a grid that at the declared look are better on one slice of dev and worse on another."""
     claim: Claim | None = None
     """What the sweep checks, where it checks a claim."""
     has_different_tasks: bool = False
@@ -222,12 +225,36 @@ def sweep_effects(
         left_out={name: count for name, count in status_counts(info, records).items() if name not in COMPLETED},
         num_early=len(ended) - len(finished),
         race=looks.race,
+        qualitative=at_declared_look(columns, scored, scores, looks) if is_grid else (),
         claim=claim_of(info),
         num_dropped=0 if best is None else len({record.number for record in finished} - best),
         has_different_tasks=has_different_tasks,
         counted=frozenset(record.trial_id for record in counted),
         amounts=amounts_by_tasks(counted, scores),
     )
+
+
+def at_declared_look(
+    columns: Mapping[str, ColumnEffects],
+    scored: Mapping[str, Sequence[TrialRecord]],
+    scores: TrialScores,
+    looks: Looks,
+) -> list[QualitativeInteraction]:
+    """Returns the qualitative interactions of a grid's keys with slices, by the trials of the declared look; none
+    before it, and none in a race, which declares no look.
+
+    Args:
+        columns: effects by task.
+        scored: the trials that count, by task.
+        scores: of these trials.
+        looks: at the sweep.
+    """
+    if looks.declared is None or looks.num_rounds < looks.declared:
+        return []
+    look, tasks = look_after(looks.declared, looks.declared), [task for task in columns if task in scores.slices]
+    counted = {task: [own for own in scored[task] if looks.has(own.number, own.replicate, look)] for task in tasks}
+    keys = {task: list(columns[task].keys.values()) for task in tasks}
+    return qualitative_interactions(keys, {task: group_by_configuration(counted[task]) for task in tasks}, scores)
 
 
 def amounts_by_tasks(records: Sequence[TrialRecord], scores: TrialScores) -> dict[tuple[str, ...], Amounts]:

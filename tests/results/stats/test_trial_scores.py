@@ -1,7 +1,6 @@
 """A trial counts with its best epoch; scores and covariances of all trials are read once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from results.records.trials import TrialRecord
 from results.stats.covariance import score_covariance
 from results.stats.trial_scores import (
     TOTAL,
+    PredictedRows,
     TrialScores,
     equal_points,
     group_by_configuration,
@@ -37,9 +37,9 @@ def curves_of(reports: Reports) -> pd.DataFrame:
 def scores_of(records: Sequence[TrialRecord], reports: Reports) -> TrialScores:
     """Scores of trials given as reports of their epochs."""
 
-    def read(task: str, split: str, wanted: Sequence[tuple[str, int]]) -> tuple[Any, Any, None]:
+    def read(task: str, split: str, wanted: Sequence[tuple[str, int]]) -> PredictedRows:
         parts = [predictions_of(reports[trial][epoch - 1], task, split) for trial, epoch in wanted]
-        return parts[0].labels, np.stack([part.logits for part in parts]), None
+        return PredictedRows(labels=parts[0].labels, logits=np.stack([part.logits for part in parts]))
 
     return read_scores(records, curves_of(reports), TASKS, read)
 

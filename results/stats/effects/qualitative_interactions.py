@@ -1,0 +1,120 @@
+"""Whether a value is better than the base on one slice of a task's examples and worse on another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from results.records.trials import TrialRecord
+from results.stats.configuration_means import configuration_means
+from results.stats.effects.key_effects import grid_contrasts
+from results.stats.effects.searched_keys import SearchedKey
+from results.stats.error_spending import ERROR
+from results.stats.margins import distributions_of
+from results.stats.resampling import Floats
+from results.stats.trial_scores import TrialScores
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualitativeInteraction:
+    """A value whose effect has different signs on slices."""
+
+    key: str
+    value: Any
+    base: Any
+    """What it is compared with."""
+    task: str
+    column: str
+    """Of the slices."""
+    better_on: str
+    """The slice on which it is most surely better; of a significant one it is."""
+    gain: float
+    """Difference from the base there, in score."""
+    worse_on: str
+    loss: float
+    """Likewise, below 0."""
+    p_value: float
+    """Of the hypothesis that no sign differs, adjusted over all values, columns of slices and tasks (Holm)."""
+
+
+def qualitative_interactions(
+    keys: Mapping[str, Sequence[SearchedKey]],
+    groups: Mapping[str, Sequence[Sequence[TrialRecord]]],
+    scores: TrialScores,
+) -> list[QualitativeInteraction]:
+    """Returns the significant ones of a grid at one look: all tests together make an error of 5 %.
+
+    Args:
+        keys: those with listed values, each with its base, by task.
+        groups: the trials of each configuration that count at the look, by task.
+        scores: of these trials.
+    """
+    found = [
+        one
+        for task, own in groups.items()
+        for column in dict.fromkeys(sliced.column for sliced in scores.slices.get(task, ()))
+        for key in keys[task]
+        for one in of_key(key, task, column, own, scores)
+    ]
+    if not found:
+        return []
+    adjusted = multipletests([one.p_value for one in found], method="holm")[1]
+    return [replace(one, p_value=float(p)) for one, p in zip(found, adjusted, strict=True) if p < ERROR]
+
+
+def of_key(
+    key: SearchedKey, task: str, column: str, groups: Sequence[Sequence[TrialRecord]], scores: TrialScores
+) -> list[QualitativeInteraction]:
+    """Returns the test of each value of a key on the slices of a column, with p-values that are not adjusted; arguments
+    as of `qualitative_interactions`."""
+    params, names, rows = [group[0].params for group in groups], list[str](), list[tuple[Floats, Floats]]()
+    values: list[Any] = []
+    for sliced in scores.slices[task]:
+        models = scores.of_slice(task, sliced, groups)
+        means = configuration_means(models) if sliced.column == column and np.isfinite(models.scores).all() else None
+        if means is None or not means.can_be_compared:
+            continue
+        differences = grid_contrasts(key, params, means).differences
+        if not differences:
+            return []
+        values, own = list(differences), means.of_distinct(np.stack(list(differences.values())))
+        estimates = own @ (means.weights @ models.scores)
+        names.append(sliced.value)
+        rows.append((estimates, distributions_of(means, own).normal_scores(estimates[None])[0]))
+    found = []
+    for at, value in enumerate(values if len(rows) > 1 else []):
+        sizes, normal = (np.array([row[part][at] for row in rows]) for part in (0, 1))
+        best, worst = int(normal.argmax()), int(normal.argmin())
+        found.append(
+            QualitativeInteraction(
+                key=key.name,
+                value=value,
+                base=key.base,
+                task=task,
+                column=column,
+                better_on=names[best],
+                gain=float(sizes[best]),
+                worse_on=names[worst],
+                loss=float(sizes[worst]),
+                p_value=gail_and_simon(normal),
+            )
+        )
+    return found
+
+
+def gail_and_simon(normal: Floats) -> float:
+    """Returns the p-value of the hypothesis that no two of several effects have different signs.
+
+    Args:
+        normal: (effects,) of independent estimates, each divided by its standard error.
+
+    Source: Gail and Simon (1985), "Testing for qualitative interactions between treatment effects and patient subsets".
+    """
+    statistic = min(float((normal[normal > 0] ** 2).sum()), float((normal[normal < 0] ** 2).sum()))
+    if statistic == 0:
+        return 1.0
+    counts = np.arange(1, len(normal))
+    return float(stats.binom.pmf(counts, len(normal) - 1, 0.5) @ stats.chi2.sf(statistic, counts))
