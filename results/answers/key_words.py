@@ -50,10 +50,11 @@ def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
 def qualitative_words(found: QualitativeInteraction, column: ColumnEffects) -> str:
     """Says that a value is better on one slice and worse on another."""
     gain, loss = (f"{column.value_of(size):+.3f}" for size in (found.gain, found.loss))
+    value, base = map(value_text, (found.value, found.base))
     return (
-        f"On {column.title}, {found.key} {value_text(found.value)} helps {found.column} {found.better_on} ({gain} against "
-        f"{value_text(found.base)}) and hurts {found.column} {found.worse_on} ({loss}): one value is not best for both "
-        f"(p {p_text(found.p_value)} over all values, slices and tasks)."
+        f"On {column.title}, {found.key} {value} helps where {found.column} is {found.better_on} ({gain} against {base}) "
+        f"and hurts where it is {found.worse_on} ({loss}): one value is not best for both (p {p_text(found.p_value)} over "
+        "all values, slices and tasks)."
     )
 
 

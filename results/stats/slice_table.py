@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from results.records.selection import SliceScore
 from results.stats.ranking import RankedConfiguration
-from results.stats.slices import SliceScore
 from results.stats.trial_scores import TrialScores
 
 TYPES = {
