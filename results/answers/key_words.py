@@ -51,10 +51,10 @@ def qualitative_words(found: QualitativeInteraction, column: ColumnEffects) -> s
     """Says that a value is better on one slice and worse on another."""
     gain, loss = (f"{column.value_of(size):+.3f}" for size in (found.gain, found.loss))
     value, base = map(value_text, (found.value, found.base))
+    helped, hurt = (f"where {found.column} is {slice_value}" for slice_value in (found.better_on, found.worse_on))
     return (
-        f"On {column.title}, {found.key} {value} helps where {found.column} is {found.better_on} ({gain} against {base}) "
-        f"and hurts where it is {found.worse_on} ({loss}): one value is not best for both (p {p_text(found.p_value)} over "
-        "all values, slices and tasks)."
+        f"On {column.title}, {found.key} {value} helps {helped} ({gain} against {base}) and hurts {hurt} ({loss}): one "
+        f"value is not best for both (p {p_text(found.p_value)} over all values, slices and tasks)."
     )
 
 
