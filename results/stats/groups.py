@@ -56,7 +56,7 @@ def drawn_groups(influence: Floats, groups: Numbers) -> DrawnGroups:
     sizes = np.bincount(groups)
     largest = int(sizes.max())
     degrees = 0.0
-    if are_usable(len(sizes), largest, len(groups)):
+    if len(sizes) > 1 and are_usable(len(sizes), largest, len(groups)):
         degrees = degrees_of_variance(sizes, correlation_within(influence, groups))
     return DrawnGroups(
         num_examples=len(groups),

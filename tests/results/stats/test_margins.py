@@ -1,6 +1,7 @@
 """Margins against t tests, Dunnett's quantiles and normal ones, and how often they are wrong in simulated sweeps."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -349,3 +350,78 @@ def test_without_replicates_no_margin_is_known() -> None:
     margins = margins_control(means, to_first(means))
     assert np.isnan(margins.widths).all()
     assert np.isnan(margins.found.degrees).all()
+
+
+# Few groups of examples
+
+
+def of_few_groups(scores: ModelScores, degrees: float) -> ConfigurationMeans:
+    """Means whose covariance over examples is an estimate with so many degrees of freedom."""
+    return configuration_means(replace(scores, degrees=degrees))
+
+
+@pytest.mark.parametrize("degrees", [5.0, 9.0, 19.0, 11.6, 300.0])
+def test_where_only_examples_vary_a_difference_has_the_quantile_of_student(degrees: float) -> None:
+    """Trainings that repeat exactly: the covariance over examples is all that is unsure."""
+    table = np.repeat([[0.5], [0.52]], 3, axis=1)
+    means = of_few_groups(model_scores(table, shared_covariance(3, np.ones(2))), degrees)
+    margins = margins_control(means, to_first(means))
+    assert margins.widths[0] == pytest.approx(stats.t.isf(0.025, degrees) * np.sqrt(2), rel=0.01)
+    assert best_set(means).margins[0] == pytest.approx(stats.t.isf(0.05, degrees) * np.sqrt(2), rel=0.01)
+
+
+@pytest.mark.parametrize("num_groups", [10, 25])
+@pytest.mark.parametrize("number", [2, 6])
+def test_differences_over_few_groups_are_claimed_in_one_sweep_of_twenty(number: int, num_groups: int) -> None:
+    """Scores differ by examples alone, whose covariance is estimated from the very groups: of 600 sweeps a share of 5 %
+    has a standard error of .9 %. Without the degrees of freedom 10 groups and 6 configurations make 16 %."""
+    claims = []
+    for seed in range(600):
+        by_group = np.random.default_rng(seed).normal(size=(number, num_groups))
+        centred = by_group - by_group.mean(axis=1, keepdims=True)
+        covariance = centred @ centred.T / (num_groups - 1) / num_groups
+        table = np.repeat(by_group.mean(axis=1)[:, None], 2, axis=1)
+        means = of_few_groups(model_scores(table, np.kron(covariance, np.ones((2, 2)))), num_groups - 1)
+        margins = margins_control(means, to_first(means))
+        claims.append(bool((np.abs(margins.compared.estimates) > margins.widths).any()))
+    assert 0.025 < np.mean(claims) < 0.075
+
+
+def test_many_degrees_of_freedom_are_nearly_those_of_a_known_variance() -> None:
+    scores = drawn_scores(3, (5, 3))
+    covariance = shared_covariance(3, np.full(5, 0.5))
+    scores = replace(scores, covariance=covariance)
+    known, many = (of_few_groups(scores, degrees) for degrees in (np.inf, 2000.0))
+    expected = margins_control(known, to_first(known)).widths
+    np.testing.assert_allclose(margins_control(many, to_first(many)).widths, expected, rtol=0.01)
+
+
+def test_margins_over_few_groups_do_not_depend_on_how_configurations_are_numbered() -> None:
+    scores = replace(drawn_scores(4, (5, 3)), covariance=shared_covariance(3, np.arange(1.0, 6)))
+    order = np.array([3, 0, 4, 1, 2])
+    models = np.concatenate([3 * number + np.arange(3) for number in order])
+    moved = replace(scores.select(models), configurations=scores.configurations)
+    first, second = (of_few_groups(own, 9.0) for own in (scores, moved))
+    one = np.eye(5)
+    found = margins_control(first, one[order[1:]] - one[order[0]]).widths
+    np.testing.assert_allclose(margins_control(second, one[1:] - one[0]).widths, found)
+
+
+def test_very_many_replicates_leave_the_quantile_of_few_groups() -> None:
+    scores = replace(drawn_scores(5, (2, 4)), covariance=shared_covariance(4, np.ones(2)))
+    means = of_few_groups(scores, 9.0)
+    margins = margins_control(means, to_first(means))
+    assert margins.widths_at(None, 1e9)[0] == pytest.approx(stats.t.isf(0.025, 9) * np.sqrt(2), rel=0.05)
+    assert margins.degrees_after(1.0)[0] == pytest.approx(margins.found.degrees[0])
+    assert margins.degrees_after(1e9)[0] == pytest.approx(9.0)
+
+
+def test_too_few_groups_show_no_difference_however_large() -> None:
+    scores = model_scores(np.array([[0.1, 0.11], [0.9, 0.91], [0.5, 0.51]]))
+    assert not best_set(configuration_means(scores)).is_left.all()
+    means = of_few_groups(scores, 0.0)
+    assert not means.can_be_compared
+    assert np.isnan(margins_control(means, to_first(means)).widths).all()
+    found = best_set(means)
+    assert found.is_left.all()
+    assert np.isnan(found.margins).all()

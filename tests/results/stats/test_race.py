@@ -363,3 +363,15 @@ def test_claim_about_a_configuration_that_failed_is_open(make_report: MakeReport
 def test_claim_is_not_decided_before_both_were_trained_twice(make_report: MakeReport, make_record: MakeRecord) -> None:
     records, scores = with_scores(make_report, make_record, {0: 0.1, 1: 2.0}, {0: 2, 1: 1})
     assert decide_complete_rounds(CLAIM_INFO, records, scores, base=None) == RaceRecord()
+
+
+@pytest.mark.parametrize("claim", [None, 0.0])
+def test_race_over_too_few_groups_ends_at_its_first_decision_without_any_claim(claim: float | None) -> None:
+    table = draw(np.array([0.1, 0.9]), 2, 0)
+    models, look = replace(model_scores(table), degrees=0.0), Look(num_rounds=2, declared=None)
+    found = decide_round(models, (0, 1), RaceRecord(), look, RaceRules(most_rounds=9, base=0, claim=claim))
+    assert found.end == UNDECIDABLE
+    assert found.open == (0, 1)
+    assert (
+        decide_round(replace(models, degrees=30.0), (0, 1), RaceRecord(), look, RaceRules(most_rounds=9)).end == DECIDED
+    )

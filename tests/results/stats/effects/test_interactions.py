@@ -1,5 +1,7 @@
 """Interactions are found where they are built in, and not claimed where effects add up."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.formula.api as smf
@@ -59,3 +61,20 @@ def test_missing_cell_is_left_out_of_the_contrasts() -> None:
     params: list[dict[str, int]] = [{"a": a, "b": b, "c": c} for a in (0, 1) for b in (0, 1) for c in (0, 1)][:-1]
     (row,) = interaction_contrasts(KEYS[0], KEYS[1], params)
     assert row.tolist() == [1, 0, -1, 0, -1, 0, 1]
+
+
+def test_few_groups_of_examples_make_hotellings_test() -> None:
+    """Trainings that repeat exactly, so that the covariance over examples, from 12 groups, is all that is unsure."""
+    params = [{"a": a, "b": b} for a in range(3) for b in range(2)]
+    contrasts = interaction_contrasts(KEYS[0], KEYS[1], params)
+    table = np.repeat(4 * np.random.default_rng(0).normal(size=(6, 1)), 2, axis=1)
+    scores = replace(model_scores(table, np.kron(np.eye(6), np.ones((2, 2)))), degrees=11.0)
+    estimates = contrasts @ table[:, 0]
+    statistic = estimates @ np.linalg.inv(contrasts @ contrasts.T) @ estimates
+    expected = stats.f.sf(statistic * 10 / (11 * 2), 2, 10)  # Hotelling's T^2 with 11 degrees of freedom, rank 2
+    assert wald_test(configuration_means(scores), contrasts) == pytest.approx(expected, rel=0.08)
+    assert expected > 2 * stats.chi2.sf(statistic, 2)
+    one = replace(scores, degrees=1.0)
+    assert wald_test(configuration_means(one), contrasts) == 1.0
+    none = replace(scores, degrees=0.0)
+    assert find_interactions(KEYS, configuration_means(none), params) == []
