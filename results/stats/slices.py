@@ -89,7 +89,7 @@ def slice_models(
             scores = score_examples(task, values[:, rows], every[rows])
             influence = task.metric_entry.influences(values[:, rows], every[rows])
         own = independent_groups(groups[rows], len(rows))
-        # A correlation with labels that are all the same, or the F1 of a class that no row has, is 0 whatever is predicted.
+        # A correlation with equal labels, or the F1 of a class that no row has, is 0 whatever is predicted.
         is_void = not task.metric_entry.is_mean and not influence.any() and not scores.any()
         is_defined = not is_void and bool(np.isfinite(influence).all() and np.isfinite(scores).all())
         found.append(

@@ -68,7 +68,8 @@ def test_few_groups_of_examples_make_hotellings_test() -> None:
     params = [{"a": a, "b": b} for a in range(3) for b in range(2)]
     contrasts = interaction_contrasts(KEYS[0], KEYS[1], params)
     table = np.repeat(4 * np.random.default_rng(0).normal(size=(6, 1)), 2, axis=1)
-    scores = replace(model_scores(table, np.kron(np.eye(6), np.ones((2, 2)))), degrees=11.0)
+    covariance = np.asarray(np.kron(np.eye(6), np.ones((2, 2))), dtype=np.float64)
+    scores = replace(model_scores(table, covariance), degrees=11.0)
     estimates = contrasts @ table[:, 0]
     statistic = estimates @ np.linalg.inv(contrasts @ contrasts.T) @ estimates
     expected = stats.f.sf(statistic * 10 / (11 * 2), 2, 10)  # Hotelling's T^2 with 11 degrees of freedom, rank 2
