@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
 import torch
 from rich.filesize import decimal
 
@@ -21,8 +22,10 @@ from mtlib.runtime.storage import local_path
 from mtlib.stages.effective_settings import length_counts
 from mtlib.stages.keys import Cut
 from mtlib.stages.plan import plan_stages
+from results.answers.group_words import few_groups_words
 from results.stats.effects.searched_keys import NO_VALUE, own_value
-from results.stats.texts import value_text, value_texts
+from results.stats.groups import drawn_groups, text_groups_of
+from results.stats.texts import capitalized, value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, encoder_names, grid_trials, search_domain
 from search_spaces.space_file import is_path
@@ -59,8 +62,18 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         *wrapped([*inputs.notes, *describe_unused_methods(space)], output_width()),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
-    held_out = describe_held_out(options.hold_out, inputs.held_out)
+    held_out = [*few_groups_lines(space, inputs), *describe_held_out(options.hold_out, inputs.held_out)]
     return [*lines, *held_out, *describe_skipped(inputs.skipped), *left_out]
+
+
+def few_groups_lines(space: SearchSpace, inputs: SweepInputs) -> list[str]:
+    """Returns a line if dev rows are in too few groups for the sweep to claim any difference; empty otherwise."""
+    found = {}
+    for task, table in inputs.rows("dev").items():
+        drawn = drawn_groups(np.zeros((1, len(table.ids))), text_groups_of(table))
+        if not drawn.degrees:
+            found[space.base.task(task).title] = drawn
+    return wrapped([f"{capitalized(few_groups_words(found))}."], output_width()) if found else []
 
 
 def describe_base(options: SweepOptions, space: SearchSpace) -> list[str]:
