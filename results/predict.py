@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, get_args
 
-from mtlib.data.files.readers import MissingColumnError, SourceFindings
+from mtlib.data.files.readers import MissingColumnError
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, as_command, counted, new_parser, parse_words
 from mtlib.runtime.console import SPREADSHEET_SAFE, show_note, write_data
@@ -158,7 +158,7 @@ def predict_files(options: argparse.Namespace) -> None:
     task = selected_task(selection, options.task)
     files = predicted_files(options, task)
     for file in files[1:]:  # a wrong header in any file is found before models are loaded
-        with open_rows(file, task) as (stream, _, _):
+        with open_rows(file, task) as (stream, _):
             require(stream.seekable(), NO_PIPE, file.place)  # it is opened a second time
     load_once = cache(load)
     for file in files:
@@ -204,50 +204,42 @@ def predicted_file(options: argparse.Namespace, task: Task, place: str, output: 
 def predict_file(file: PredictedFile, task: Task, load: Callable[[str], Predictor]) -> None:
     """Predicts the rows of one file, or of standard input."""
     name, start = name_input(file.place), time.monotonic()
-    with open_rows(file, task) as (stream, rows, carried):
+    with open_rows(file, task) as (stream, rows):
         predictor = load(task.name)
         with open_output(file.output) as write, show_rows(stream, name) as on_rows:
-            num_rows, num_blank, first_blank = write_predictions(
-                predictor, rows, file.output_form, write, on_rows, carried
-            )
+            num_rows, num_blank, first_blank = write_predictions(predictor, rows, file.output_form, write, on_rows)
     blank = f"; {num_blank:,} with a blank text without prediction (the first is {first_blank})" if num_blank else ""
     show_note(f"{name}: {counted(num_rows, 'row')} predicted in {time.monotonic() - start:.1f} s{blank}")
 
 
 @contextlib.contextmanager
-def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iterator[TextRow], Sequence[str]]]:
-    """The stream of a file, its rows, and the columns that are carried; ValueError at once if its header is wrong."""
-    id_column, findings = (task.files and task.files.id_column) or ID_COLUMN, SourceFindings()
+def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iterator[TextRow]]]:
+    """The stream of a file and its rows; ValueError at once if its header is wrong."""
+    id_column = (task.files and task.files.id_column) or ID_COLUMN
     with open_input(file.place) as stream:
         given = new_text_format(task, file.place, file.form)
         name, carried = name_input(file.place), columns_to_carry(task)
-        texts = read_texts(stream, name, file.form, file.columns, id_column, given, carried, findings)
+        texts = read_texts(stream, name, file.form, file.columns, id_column, given, carried)
         try:
             first = list(itertools.islice(texts, 1))
         except MissingColumnError as error:
             raise ValueError(f"{error} (--columns names those of the texts, if they are others)") from error
-        yield stream, itertools.chain(first, texts), findings.carried
+        yield stream, itertools.chain(first, texts)
 
 
 def write_predictions(
-    predictor: Predictor,
-    rows: Iterable[TextRow],
-    form: OutputFormat,
-    write: Write,
-    on_rows: Callable[[int], None],
-    carried: Sequence[str] = (),
+    predictor: Predictor, rows: Iterable[TextRow], form: OutputFormat, write: Write, on_rows: Callable[[int], None]
 ) -> tuple[int, int, str]:
     """Predicts rows, and writes each chunk before the next one is read; `on_rows` gets the number of written rows.
-
-    `carried` names the columns of `TextRow.carried`.
 
     Returns:
         The number of rows, the number of those with a blank text, and where the first of these stands.
     """
-    num_rows, num_blank, first_blank = 0, 0, ""
-    write(format_header(predictor.task, form, carried))
-    for chunk, outputs in predict_stream(predictor, rows):
-        write(format_rows(predictor.task, form, chunk, outputs, carried))
+    num_rows, num_blank, first_blank, ahead = 0, 0, "", iter(rows)
+    first = list(itertools.islice(ahead, 1))
+    write(format_header(predictor.task, form, first[0].carried if first else ()))
+    for chunk, outputs in predict_stream(predictor, itertools.chain(first, ahead)):
+        write(format_rows(predictor.task, form, chunk, outputs))
         blank = [row.where for row in chunk if row.is_blank]
         num_rows, num_blank = num_rows + len(chunk), num_blank + len(blank)
         first_blank = first_blank or "".join(blank[:1])

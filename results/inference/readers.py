@@ -3,8 +3,8 @@
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -12,7 +12,7 @@ from mtlib.config.data import TABLE_SUFFIXES, format_of, has_format, without_com
 from mtlib.data.files.opening import open_decompressed
 from mtlib.data.files.quoting import find_quoting
 from mtlib.data.files.read_file import read_rows
-from mtlib.data.files.readers import SourceFindings, Wanted, check_surrogates
+from mtlib.data.files.readers import Wanted, check_surrogates
 from mtlib.data.files.suggestions import describe_folder
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import expanded_path
@@ -38,8 +38,8 @@ class TextRow:
     id: str
     texts: tuple[str, ...]
     """Without white space at their ends."""
-    carried: tuple[str, ...] = ()
-    """Cells of further columns, which the output has too."""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    """The cells of further columns that the input has, which the output has too."""
 
     def __post_init__(self) -> None:
         for text in self.texts:
@@ -115,19 +115,16 @@ def read_texts(
     id_column: str = ID_COLUMN,
     given: FileFormat = PLAIN_FORMAT,
     carried: Sequence[str] = (),
-    findings: SourceFindings | None = None,
 ) -> Iterator[TextRow]:
     """Reads rows of new text, each when it is asked for, also rows with a blank text.
 
     Rows are numbered from 0 where there is no `id_column`. `columns` are those of the texts; plain lines have none, but
-    as many texts. `given` is what `new_text_format` returns. `carried` names further columns: those that the input has
-    are noted in `findings` when the first row is asked for. Raises ValueError as `read_rows`, or if Parquet or Excel
-    comes through a pipe.
+    as many texts. `given` is what `new_text_format` returns. `carried` names further columns, which the input need not
+    have. Raises ValueError as `read_rows`, or if Parquet or Excel comes through a pipe.
     """
-    findings = findings or SourceFindings()
-    wanted = Wanted(columns=(id_column, *columns), carried=carried, format=given, split="", findings=findings)
+    wanted, end = Wanted(columns=(id_column, *columns), carried=carried, format=given, split=""), 1 + len(columns)
     rule = "--input must be a file where it is Parquet or Excel"
     require(form not in ("parquet", "xlsx") or stream.seekable(), rule, name)
     for where, cells in read_rows(stream, name, form, wanted):
-        end = 1 + len(columns)
-        yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:end]), carried=tuple(cells[end:]))
+        further = dict(zip(wanted.findings.carried, cells[end:], strict=True))
+        yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:end]), carried=further)

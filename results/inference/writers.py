@@ -34,11 +34,9 @@ def find_output_format(place: str) -> OutputFormat:
     return OUTPUT_SUFFIXES[suffix]
 
 
-def column_names(task: Task, carried: Sequence[str] = ()) -> list[str]:
-    """Columns of CSV, and keys of JSON: `probability_<label>` for every class or label, or label 1 of a binary task.
-
-    `carried` names the columns of `TextRow.carried`.
-    """
+def column_names(task: Task, carried: Iterable[str] = ()) -> list[str]:
+    """Columns of CSV, and keys of JSON: `probability_<label>` for every class or label, or label 1 of a binary task;
+    `carried` names those of `TextRow.carried`."""
     return ["id", *carried, "prediction", *(f"probability_{label_name(task, label)}" for label in shown_labels(task))]
 
 
@@ -60,19 +58,17 @@ def shown_labels(task: Task) -> Sequence[int]:
     return range(task.num_classes) if task.num_logits > 1 else (1,)
 
 
-def format_header(task: Task, form: OutputFormat, carried: Sequence[str] = ()) -> str:
+def format_header(task: Task, form: OutputFormat, carried: Iterable[str] = ()) -> str:
     """Returns the header line of CSV; empty for JSON lines."""
     return "" if form == "jsonl" else csv_text([column_names(task, carried)], form)
 
 
-def format_rows(
-    task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: Floats, carried: Sequence[str] = ()
-) -> str:
+def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: Floats) -> str:
     """Rows with their predictions, a line each, from outputs, (rows, width): a row of NaN gets no prediction."""
     values = row_values(task, rows, outputs)
     if form != "jsonl":
         return csv_text(values, form)
-    names = column_names(task, carried)
+    names = column_names(task, rows[0].carried)
     lines = (json.dumps(dict(zip(names, line, strict=True)), ensure_ascii=False) for line in values)
     return "".join(f"{line}\n" for line in lines)
 
@@ -85,10 +81,10 @@ def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[lis
     cells: list[list[Cell]] = []
     for row, output, prediction, own in zip(rows, outputs, predictions, probabilities, strict=True):
         if np.isnan(output).any():
-            cells.append([row.id, *row.carried, None, *[None] * len(labels)])
+            cells.append([row.id, *row.carried.values(), None, *[None] * len(labels)])
             continue
         shown = (round(float(probability), DIGITS) for probability in own)
-        cells.append([row.id, *row.carried, predicted_cell(task, prediction), *shown])
+        cells.append([row.id, *row.carried.values(), predicted_cell(task, prediction), *shown])
     return cells
 
 

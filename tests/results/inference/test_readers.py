@@ -11,7 +11,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from mtlib.data.files.readers import SourceFindings
 from mtlib.tasks import TASKS, FileFormat, TaskFiles
 from results.inference.readers import (
     InputFormat,
@@ -219,17 +218,15 @@ def test_further_columns_are_read_as_far_as_the_input_has_them(tmp_path: Path, n
             frame.to_json(path, orient="records", lines=form == "jsonl")
         case form:
             frame.to_csv(path, index=False, sep="\t" if form == "tsv" else ",")
-    findings = SourceFindings()
     with open_input(str(path)) as stream:
         carried = ["doc", "author", "source"]
-        rows = list(read_texts(stream, name, find_format(name), ("sentence",), carried=carried, findings=findings))
+        rows = list(read_texts(stream, name, find_format(name), ("sentence",), carried=carried))
     assert fields_of(rows) == [("0", "a"), ("1", "b")]
-    is_table = name != "new.txt"
-    assert findings.carried == (["doc", "source"] if is_table else [])
-    assert [row.carried for row in rows] == ([("7", "web"), ("8", "")] if is_table else [(), ()])
+    expected = [{"doc": "7", "source": "web"}, {"doc": "8", "source": ""}]
+    assert [dict(row.carried) for row in rows] == ([{}, {}] if name == "new.txt" else expected)
 
 
 def test_a_further_key_that_only_some_lines_have_is_blank_in_the_others() -> None:
     stream = io.BytesIO(b'{"sentence": "a", "doc": 1}\n{"sentence": "b"}\n{"sentence": "c", "doc": null}\n')
     rows = list(read_texts(stream, "x", "jsonl", ("sentence",), carried=["doc"]))
-    assert [row.carried for row in rows] == [("1",), ("",), ("",)]
+    assert [dict(row.carried) for row in rows] == [{"doc": "1"}, {"doc": ""}, {"doc": ""}]

@@ -89,14 +89,14 @@ def test_carried_cells_follow_the_id_in_every_format_and_no_column_is_there_twic
     names = columns_to_carry(task)
     assert names == ["doc", "source"]
     assert columns_to_carry(TASKS["qqp"]) == []
-    rows = [TextRow(where="x", id="r", texts=("a", "b"), carried=("=7", "web")) for _ in range(2)]
+    rows = [TextRow(where="x", id="r", texts=("a", "b"), carried={"doc": "=7", "source": "web"}) for _ in range(2)]
     for form, lines in (
         ("csv", ["id,doc,source,prediction,probability_1", "r,=7,web,1,0.75", "r,=7,web,,"]),
         ("safe_csv", ["id,doc,source,prediction,probability_1", "r,'=7,web,1,0.75", "r,'=7,web,,"]),
     ):
-        text = format_header(task, form, names) + format_rows(task, form, rows, BINARY[:2], names)  # type: ignore[arg-type]
+        text = format_header(task, form, names) + format_rows(task, form, rows, BINARY[:2])  # type: ignore[arg-type]
         assert text.splitlines() == lines
-    assert json.loads(format_rows(task, "jsonl", rows[:1], BINARY[:1], names)) == {
+    assert json.loads(format_rows(task, "jsonl", rows[:1], BINARY[:1])) == {
         "id": "r",
         "doc": "=7",
         "source": "web",
