@@ -38,7 +38,14 @@ from results.inference.readers import (
     open_input,
     read_texts,
 )
-from results.inference.writers import OUTPUT_SUFFIXES, OutputFormat, find_output_format, format_header, format_rows
+from results.inference.writers import (
+    OUTPUT_SUFFIXES,
+    OutputFormat,
+    columns_to_carry,
+    find_output_format,
+    format_header,
+    format_rows,
+)
 from results.records.files import check_output, find_sweep
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
@@ -106,9 +113,10 @@ own files, else as it shows), .jsonl (an object per line), .json, .txt (a text p
 compressed (.gz, .zst, .zip). It is read as it is predicted, so it may be larger than memory, unless it is .json, .xlsx
 or .zst. A row with a blank text keeps its line, with an empty prediction.
 
-output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
-under another name until it is whole. What is there already is replaced with --overwrite only, an input never. With
-several inputs, and where it ends in /, --output is a folder, which gets a CSV file for each input.
+output: id, the columns of the task's group and slices that the input has, prediction (a label by its name, if it has
+one), and the probability of each class, or of label 1; written under another name until it is whole. What is there
+already is replaced with --overwrite only, an input never. With several inputs, and where it ends in /, --output is a
+folder, which gets a CSV file for each input.
 
 exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
@@ -210,7 +218,8 @@ def open_rows(file: PredictedFile, task: Task) -> Iterator[tuple[IO[bytes], Iter
     id_column = (task.files and task.files.id_column) or ID_COLUMN
     with open_input(file.place) as stream:
         given = new_text_format(task, file.place, file.form)
-        texts = read_texts(stream, name_input(file.place), file.form, file.columns, id_column, given)
+        name, carried = name_input(file.place), columns_to_carry(task)
+        texts = read_texts(stream, name, file.form, file.columns, id_column, given, carried)
         try:
             first = list(itertools.islice(texts, 1))
         except MissingColumnError as error:
@@ -226,9 +235,10 @@ def write_predictions(
     Returns:
         The number of rows, the number of those with a blank text, and where the first of these stands.
     """
-    num_rows, num_blank, first_blank = 0, 0, ""
-    write(format_header(predictor.task, form))
-    for chunk, outputs in predict_stream(predictor, rows):
+    num_rows, num_blank, first_blank, ahead = 0, 0, "", iter(rows)
+    first = list(itertools.islice(ahead, 1))
+    write(format_header(predictor.task, form, first[0].carried if first else ()))
+    for chunk, outputs in predict_stream(predictor, itertools.chain(first, ahead)):
         write(format_rows(predictor.task, form, chunk, outputs))
         blank = [row.where for row in chunk if row.is_blank]
         num_rows, num_blank = num_rows + len(chunk), num_blank + len(blank)

@@ -1,9 +1,16 @@
-"""Describes the tasks of a data folder: `python -m mtlib.data DIR`."""
+"""Describes the tasks of a data folder: `python -m mtlib.data DIR`.
+
+It is above 400 lines because each line that it prints has a function here.
+"""
 
 import argparse
+import csv
+import io
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +22,25 @@ from mtlib.config.task_file import GLUE_FILE, TASK_FILE
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.cut_rows import CutRows, find_cut_rows
+from mtlib.data.hold_out import (
+    LARGEST_SHARE,
+    LEAST_GROUPS,
+    are_usable,
+    group_rows,
+    letters_of,
+    normalise,
+    normalise_columns,
+)
 from mtlib.data.load import TableKey, data_tasks, find_row_sources, read_all, task_source
+from mtlib.data.near_copies import DEFAULT_SIMILARITY, describe_near_copies, find_near_copies
 from mtlib.data.proposals.proposal import suggest_tasks
 from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, tolerated_difference
-from mtlib.data.row_sources import RowSources, describe_sources, has_folder, is_there, read_unlabelled
-from mtlib.data.tables import Table, check_folder
+from mtlib.data.row_sources import RowSources, describe_sources, has_folder, is_there, read_unlabelled, undrawn
+from mtlib.data.tables import Table, check_folder, connecting_columns
 from mtlib.metrics.constant_prediction import constant_prediction, constant_values
 from mtlib.metrics.rare_classes import describe_rare_classes
-from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command, whole_number
-from mtlib.runtime.console import show_lines, show_note
+from mtlib.runtime.command_line import counted, new_parser, number, parse_words, run_command, whole_number
+from mtlib.runtime.console import show_lines, show_note, write_data
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import typed_command
 from mtlib.tasks import TASKS, Task
@@ -38,12 +55,15 @@ MAX_SHOWN_TEXT = 80
 """Characters of a text that are shown."""
 MAX_CONTRADICTIONS = 2
 """Examples of contradicting labels."""
+MAX_NEAR_COPIES = 3
+"""Examples of dev rows of a task with near copies in train."""
+NEAR_COPIES_FILE = "near-copies.csv"
 
 DATA_DESCRIPTION = (
     "Print what a sweep with --data DIR would train on: the tasks, their rows, labels and lengths, texts that occur "
-    "twice or have contradicting labels, dev rows that train has too, the score of the most frequent label or of the "
-    "mean, and rows that cannot be used. Reads every file and changes nothing; exits with 2 and one line if something "
-    "is wrong."
+    "twice or have contradicting labels, groups and slices of rows, dev rows that train has too, the score of the most "
+    "frequent label or of the mean, and rows that cannot be used. Reads every file and changes nothing; exits with 2 "
+    "and one line if something is wrong."
 )
 CS224N_FILES = ", ".join(task.file_name("train") for task in TASKS.values())
 GLUE_FILES = ", ".join(f"{task.glue.folder}/train.tsv" for task in TASKS.values() if task.glue is not None)
@@ -61,12 +81,14 @@ a tasks.toml, with one section for each task:
   label = "tone"                                # the column of the label
   train = "train-*.jsonl"                       # .csv, .tsv, .json, .xlsx, ...: a file, a pattern, a list; or hf://NAME
   dev = 0.1                                     # likewise, or a share of train
+  group = "document"                            # a column whose equal values keep rows together (may be left out)
 
 examples:
   python -m mtlib.data DIR                      describe the tasks of a folder
   python -m mtlib.data DIR > DIR/tasks.toml     propose definitions of the tasks of a folder that has none
   python -m mtlib.data DIR --encoder NAME --max-length 64    say too how many rows are longer than 64 tokens
   python -m mtlib.data DIR --contradictions     list the rows with the same texts and other labels
+  python -m mtlib.data DIR --near-copies > DIR/near-copies.csv    find texts that are nearly equal, to keep together
   python -m mtlib.data --glue > GLUE/tasks.toml    define GLUE's nine tasks in the folder of its download
 """
 
@@ -86,7 +108,9 @@ def run_description(arguments: Sequence[str] | None) -> None:
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
     has_use = options.max_length is None or options.encoder is not None
     require(has_use, "--max-length must come with --encoder NAME, whose tokens are counted", "none")
-    if options.contradictions:
+    if options.near_copies is not None:
+        show_near_copies(options.folder, options.methods, options.near_copies)
+    elif options.contradictions:
         show_lines(list_contradictions(options.folder, options.methods))
     elif is_unknown(options.folder):
         show_note(f"{options.folder} has no {TASK_FILE}: a proposal for one follows (save it as {TASK_FILE} there)")
@@ -116,6 +140,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-length", metavar="N", type=whole_number, help=words)
     words = "list all rows with the same texts whose labels differ, with file and line, and nothing else"
     parser.add_argument("--contradictions", action="store_true", help=words)
+    words = (
+        "print as CSV the texts of train and dev that have near copies, with the number of their set, to be group_file "
+        f"in {TASK_FILE}, and examples on standard error; near copies have pieces of 5 letters and digits of at least "
+        f"this Jaccard similarity (default: {DEFAULT_SIMILARITY:g})"
+    )
+    add = parser.add_argument
+    add("--near-copies", metavar="SIMILARITY", type=number, nargs="?", const=DEFAULT_SIMILARITY, help=words)
     parser.add_argument("--glue", action="store_true", help=f"print a {TASK_FILE} of GLUE's nine tasks")
     return parser
 
@@ -142,12 +173,10 @@ def describe_data(
     for name in present:
         task, train, dev = config.task(name), tables[name, "train"], tables[name, "dev"]
         yield from ("", heading(task))
-        share = wanted[name, "dev"][0].dev_share
-        drawn = f"drawn from train ({share:g} of its rows)" if share else ""
         yield from describe_split(task, train, f"of {describe_sources(wanted[name, 'train'])}")
         if name in cut:
             yield f"        {cut[name].sentence(task.title)}"
-        yield from describe_split(task, dev, drawn or f"of {describe_sources(wanted[name, 'dev'])}")
+        yield from describe_split(task, dev, origin_of_dev(wanted[name, "dev"]))
         yield describe_overlap(train, dev)
         yield describe_constant(task, train.labels, dev.labels)
         yield from describe_test(config, folder, name)
@@ -159,11 +188,16 @@ def describe_data(
 
 
 def read_folder(
-    folder: Path, methods: Sequence[str]
+    folder: Path, methods: Sequence[str], *, has_group_files: bool = True
 ) -> tuple[TrialConfig, dict[TableKey, RowSources], dict[TableKey, Table]]:
-    """Returns a configuration of all tasks of a folder, and the sources and tables of those that are there."""
+    """Returns a configuration of all tasks of a folder, and the sources and tables of those that are there.
+
+    Files of groups, which are perhaps still to be made, are read if `has_group_files`.
+    """
     check_folder(folder, ())
-    config = config_of(data_tasks(folder, read_methods(methods).own_metrics))
+    tasks = data_tasks(folder, read_methods(methods).own_metrics)
+    bare = {name: replace(task, files=replace(task.files, group_file="")) for name, task in tasks.items() if task.files}
+    config = config_of(tasks if has_group_files else {**tasks, **bare})
     present = [name for name in config.active_tasks if has_files(config, folder, name)] or config.active_tasks
     wanted = find_row_sources(config_of({name: config.task(name) for name in present}), folder)
     return config, wanted, read_all(wanted, folder)
@@ -198,6 +232,23 @@ def list_contradictions(folder: Path, methods: Sequence[str] = ()) -> Iterator[s
                 yield f"{table.places[row]}  id {table.ids[row]}  {row_label_text(task, table.labels[row])}"
 
 
+def show_near_copies(folder: Path, methods: Sequence[str], similarity: float) -> None:
+    """Prints the sets of near copies among the texts of all tasks, and about them; ValueError as `describe_data`."""
+    _, wanted, tables = read_folder(folder, methods, has_group_files=False)
+    every = read_all({key: tuple(map(undrawn, sources)) for key, sources in wanted.items()}, folder)
+    texts = dict.fromkeys(text for table in every.values() for column in table.texts for text in column)
+    sets = find_near_copies(texts, similarity)
+    show_note(f"{len(sets):,} of {len(texts):,} texts are in {max(sets.values(), default=0):,} sets of near copies")
+    for name in dict.fromkeys(name for name, _ in wanted):
+        for line in describe_near_copies(sets, tables[name, "train"], tables[name, "dev"], MAX_NEAR_COPIES):
+            show_note(line)
+    show_note(f"saved as {folder / NEAR_COPIES_FILE}, rows that have them are kept together by this key of a task:")
+    show_note(f'group_file = "{NEAR_COPIES_FILE}"')
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([("text", "group"), *sets.items()])
+    write_data(stream.getvalue())
+
+
 def config_of(tasks: Mapping[str, Task]) -> TrialConfig:
     """Returns a configuration that trains all of the tasks."""
     return TrialConfig(
@@ -229,8 +280,21 @@ def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
         yield from [f"        {few}"] if few else []
     yield f"        {describe_lengths(table.texts)}"
     yield from describe_repeats(task, table)
+    yield from describe_groups(task, table)
+    for column, cells in table.slices.items():
+        shown = (f"{value or 'blank'} {count:,}" for value, count in Counter(cells).most_common(MAX_PRINTED_LABELS))
+        more = len(set(cells)) - MAX_PRINTED_LABELS
+        yield f"        {column}: {', '.join(shown)}{f' and {more:,} more values' if more > 0 else ''}"
     yield from (f"        {note}" for note in table.notes)
     yield from describe_unused(table.skipped, table.left_out)
+
+
+def origin_of_dev(sources: RowSources) -> str:
+    """Returns where dev rows are from: a share of train, the later rows of it, or files of their own."""
+    share, later = sources[0].dev_share, sources[0].layout.dev_from
+    if later is not None:
+        return f"of train, whose {later.column} is after {later.after}"
+    return f"drawn from train ({share:g} of its rows)" if share else f"of {describe_sources(sources)}"
 
 
 def describe_labels(task: Task, labels: np.ndarray) -> str:
@@ -293,6 +357,18 @@ def describe_repeats(task: Task, table: Table) -> Iterator[str]:
         yield f"        {len(found):,} of them with labels that differ{differ}, e.g. {examples}"
 
 
+def describe_groups(task: Task, table: Table) -> Iterator[str]:
+    """Yields how many groups of rows texts and groups connect, of a task with groups, and whether they are enough."""
+    if table.groups and task.files is not None:
+        sizes = np.bincount(group_rows(normalise_columns(connecting_columns(table))))
+        names = " or ".join(filter(None, ("texts", *task.files.group_columns, task.files.group_file)))
+        rows = f"{counted(len(table.ids), 'row')} in {counted(len(sizes), 'group')} that {names} connect"
+        yield f"        {rows}, the largest {percent(sizes.max() / len(table.ids))} of rows"
+        if table.split == "dev" and not are_usable(len(sizes), int(sizes.max()), len(table.ids)):
+            rule = f"at least {LEAST_GROUPS} groups, each with at most {percent(LARGEST_SHARE)} of rows, must be in dev"
+            yield f"        WARNING: {rule} for a difference between configurations to be more than chance"
+
+
 def describe_contradiction(task: Task, table: Table, rows: Sequence[int]) -> str:
     """Returns two rows with the same texts whose labels differ most from each other: their places and labels."""
     ordered = sorted(rows, key=lambda row: table.labels[row].tolist())
@@ -319,11 +395,13 @@ def describe_constant(task: Task, train: np.ndarray, dev: np.ndarray) -> str:
 
 
 def describe_overlap(train: Table, dev: Table) -> str:
-    """Returns how many dev rows have their texts in a row of train, ignoring case and white space."""
-    count = int(repeats_row(dev.texts, train.texts).sum())
+    """Returns how many dev rows have their texts in a row of train, ignoring case and white space, and how many more
+    ignoring punctuation too."""
+    count, letters_count = (int(repeats_row(dev.texts, train.texts, own).sum()) for own in (normalise, letters_of))
+    more = f", {letters_count - count:,} more but for punctuation" if letters_count > count else ""
     what = "both texts" if len(dev.texts) == 2 else "the text"
     have = "has" if count == 1 else "have"
-    return f"        {counted(count, 'row')} ({percent(count / len(dev.ids), 1)}) {have} {what} of a train row"
+    return f"        {counted(count, 'row')} ({percent(count / len(dev.ids), 1)}) {have} {what} of a train row{more}"
 
 
 def describe_test(config: TrialConfig, folder: Path, name: str) -> Iterator[str]:

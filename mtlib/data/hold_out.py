@@ -3,7 +3,9 @@
 Values of the data's group columns connect rows as texts do: they stand beside these, with a mark (`group_value`).
 """
 
+import functools
 import hashlib
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
 
@@ -123,6 +125,18 @@ def normalise_columns(texts: Texts) -> list[list[str]]:
 def normalise(text: str) -> str:
     """Returns a text without differences of case and white space; what `group_value` returns as it is."""
     return text if text.startswith(GROUP_MARK) else " ".join(text.casefold().split())
+
+
+def letters_of(text: str) -> str:
+    """Returns the letters, marks and numbers of a text without differences of case; all of a text without any."""
+    normal = normalise(text)
+    return "".join(filter(is_letter, normal)) or normal
+
+
+@functools.cache
+def is_letter(character: str) -> bool:
+    """Returns whether a character is a letter, a mark on one, or of a number, in any script."""
+    return unicodedata.category(character)[0] in "LMN"
 
 
 def group_value(space: str, group: str) -> str:

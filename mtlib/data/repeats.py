@@ -1,11 +1,11 @@
 """Rows that have the same texts as others: repeated, with contradicting labels, in both dev and train, or left out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mtlib.data.hold_out import Texts, normalise_columns
+from mtlib.data.hold_out import Texts, normalise, normalise_columns
 from mtlib.tasks import Task
 
 TOLERATED_SHARE = 0.1
@@ -38,11 +38,11 @@ def label_shift(task: Task, every: np.ndarray, kept: np.ndarray) -> str:
     return f"{after[most]:.1%} of the rest have label {task.class_names[most]}, before {before[most]:.1%}"
 
 
-def repeats_row(texts: Texts, others: Texts) -> np.ndarray:
-    """Returns whether each row has, normalised and in any order, the texts of a row among others: (rows,) bool."""
-    known = {tuple(sorted(row)) for row in zip(*normalise_columns(others), strict=True)}
-    rows = zip(*normalise_columns(texts), strict=True)
-    return np.array([tuple(sorted(row)) in known for row in rows], dtype=bool)
+def repeats_row(texts: Texts, others: Texts, form: Callable[[str], str] = normalise) -> np.ndarray:
+    """Returns whether each row has, in this form and any order, the texts of a row among others: (rows,) bool."""
+    found, rows = ([tuple(sorted(map(form, row))) for row in zip(*columns, strict=True)] for columns in (others, texts))
+    known = set(found)
+    return np.array([row in known for row in rows], dtype=bool)
 
 
 def repeated_rows(texts: Texts) -> list[list[int]]:

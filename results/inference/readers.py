@@ -3,8 +3,8 @@
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -38,6 +38,8 @@ class TextRow:
     id: str
     texts: tuple[str, ...]
     """Without white space at their ends."""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    """The cells of further columns that the input has, which the output has too."""
 
     def __post_init__(self) -> None:
         for text in self.texts:
@@ -112,15 +114,17 @@ def read_texts(
     columns: Sequence[str],
     id_column: str = ID_COLUMN,
     given: FileFormat = PLAIN_FORMAT,
+    carried: Sequence[str] = (),
 ) -> Iterator[TextRow]:
     """Reads rows of new text, each when it is asked for, also rows with a blank text.
 
     Rows are numbered from 0 where there is no `id_column`. `columns` are those of the texts; plain lines have none, but
-    as many texts. `given` is what `new_text_format` returns. Raises ValueError as `read_rows`, or if Parquet or Excel
-    comes through a pipe.
+    as many texts. `given` is what `new_text_format` returns. `carried` names further columns, which the input need not
+    have. Raises ValueError as `read_rows`, or if Parquet or Excel comes through a pipe.
     """
-    wanted = Wanted(columns=(id_column, *columns), format=given, split="")
+    wanted, end = Wanted(columns=(id_column, *columns), carried=carried, format=given, split=""), 1 + len(columns)
     rule = "--input must be a file where it is Parquet or Excel"
     require(form not in ("parquet", "xlsx") or stream.seekable(), rule, name)
     for where, cells in read_rows(stream, name, form, wanted):
-        yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:]))
+        further = dict(zip(wanted.findings.carried, cells[end:], strict=True))
+        yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:end]), carried=further)

@@ -34,9 +34,16 @@ def find_output_format(place: str) -> OutputFormat:
     return OUTPUT_SUFFIXES[suffix]
 
 
-def column_names(task: Task) -> list[str]:
-    """Columns of CSV, and keys of JSON: `probability_<label>` for every class or label, or label 1 of a binary task."""
-    return ["id", "prediction", *(f"probability_{label_name(task, label)}" for label in shown_labels(task))]
+def column_names(task: Task, carried: Iterable[str] = ()) -> list[str]:
+    """Columns of CSV, and keys of JSON: `probability_<label>` for every class or label, or label 1 of a binary task;
+    `carried` names those of `TextRow.carried`."""
+    return ["id", *carried, "prediction", *(f"probability_{label_name(task, label)}" for label in shown_labels(task))]
+
+
+def columns_to_carry(task: Task) -> list[str]:
+    """Returns the columns of groups and slices of a task, as far as no column of predictions is called so."""
+    further = () if task.files is None else (*task.files.group_columns, *task.files.slice_columns)
+    return [name for name in dict.fromkeys(further) if name not in column_names(task)]
 
 
 def label_name(task: Task, label: int) -> str | int:
@@ -51,34 +58,33 @@ def shown_labels(task: Task) -> Sequence[int]:
     return range(task.num_classes) if task.num_logits > 1 else (1,)
 
 
-def format_header(task: Task, form: OutputFormat) -> str:
+def format_header(task: Task, form: OutputFormat, carried: Iterable[str] = ()) -> str:
     """Returns the header line of CSV; empty for JSON lines."""
-    return "" if form == "jsonl" else csv_text([column_names(task)], form)
+    return "" if form == "jsonl" else csv_text([column_names(task, carried)], form)
 
 
 def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: Floats) -> str:
-    """Rows with their predictions, a line each, from outputs, (rows, width): a row of NaN gets its id alone."""
+    """Rows with their predictions, a line each, from outputs, (rows, width): a row of NaN gets no prediction."""
     values = row_values(task, rows, outputs)
     if form != "jsonl":
         return csv_text(values, form)
-    names = column_names(task)
+    names = column_names(task, rows[0].carried)
     lines = (json.dumps(dict(zip(names, line, strict=True)), ensure_ascii=False) for line in values)
     return "".join(f"{line}\n" for line in lines)
 
 
 def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[list[Cell]]:
-    """Id, prediction and probabilities of each row; None if there is none."""
+    """Id, carried cells, prediction and probabilities of each row; None if there is none."""
     labels = list(shown_labels(task))
     predictions = task.kind_entry.predict(outputs)
     probabilities = probabilities_of(task, outputs)[:, labels] if labels else np.empty((len(rows), 0))
     cells: list[list[Cell]] = []
     for row, output, prediction, own in zip(rows, outputs, predictions, probabilities, strict=True):
         if np.isnan(output).any():
-            cells.append([row.id, None, *[None] * len(labels)])
+            cells.append([row.id, *row.carried.values(), None, *[None] * len(labels)])
             continue
-        cells.append(
-            [row.id, predicted_cell(task, prediction), *(round(float(probability), DIGITS) for probability in own)]
-        )
+        shown = (round(float(probability), DIGITS) for probability in own)
+        cells.append([row.id, *row.carried.values(), predicted_cell(task, prediction), *shown])
     return cells
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from mtlib.config.schema import to_dict
 from mtlib.runtime.storage import open_folder
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, TaskFiles
 from results import predict
 from results.inference.models import ModelSource
 from results.inference.predictor import Predictor, load_predictor
@@ -110,6 +110,22 @@ def test_every_format_of_the_same_text_is_predicted_equally(
     lines = outputs[0].splitlines()
     assert lines[0].startswith("id,prediction,probability_0,")
     assert [line.split(",")[0] for line in lines[1:]] == ["0", "1", "2", "3"]
+
+
+def test_columns_of_groups_and_slices_are_taken_through(trained_folder: Path, tmp_path: Path) -> None:
+    sweep = Path(shutil.copytree(trained_folder, tmp_path / "sweep"))
+    selection = read_selection(sweep)
+    files = TaskFiles(train="x.csv", dev=0.1, group_columns=("doc",), slice_columns=("source", "language"))
+    tasks = {**selection.definitions, "sst": replace(TASKS["sst"], files=files)}
+    write_selection(sweep, replace(selection, definitions=tasks))
+    frame = pd.DataFrame({"source": ["web", "tv", "", "web"], "sentence": TEXTS, "doc": ["007", "8", "9", ""]})
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    frame[["sentence"]].to_csv(tmp_path / "bare.csv", index=False)
+    run(sweep, "--task", "sst", "--input", tmp_path / "new.csv", tmp_path / "bare.csv", "--output", tmp_path / "out")
+    new, bare = (pd.read_csv(tmp_path / "out" / name, dtype=str) for name in ("new.csv", "bare.csv"))
+    assert list(new)[:4] == ["id", "doc", "source", "prediction"]
+    assert new["doc"].fillna("").tolist() == ["007", "8", "9", ""]
+    assert new.drop(columns=["doc", "source"]).equals(bare)
 
 
 def test_blank_texts_keep_their_line_and_are_counted(trained_folder: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -20,6 +20,7 @@ from mtlib.data.files.readers import (
     check_surrogates,
     count_splits,
     decode_lines,
+    with_carried,
 )
 from mtlib.runtime.errors import nearest_first, require
 
@@ -52,6 +53,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
     first = next(rows, None)
     if first is None:
         return
+    wanted = with_carried(wanted, lambda key: value_of_key(first[1], key) is not MISSING)
     keys, is_numbered = wanted.columns, False
     if wanted.is_numbered and not (keys[0] and value_of_key(first[1], keys[0]) is not MISSING):
         keys, is_numbered = keys[1:], True
@@ -61,7 +63,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
     for where, item in count_splits(itertools.chain([first], rows), unwanted, wanted):
         cells = []
         for key in keys:
-            value = value_of_key(item, key)
+            value = value_of_key(item, key, "" if key in wanted.carried else MISSING)
             if value is MISSING:
                 hint = nearest_first(key, list(item), taken=keys)
                 raise MissingColumnError(f"{where}: key {key} is missing; {hint}")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mtlib.data.files.json_files import cell_text
-from mtlib.data.files.readers import SPLIT_ROWS, ClassNames, Row, Wanted, find_columns, is_split_word
+from mtlib.data.files.readers import SPLIT_ROWS, ClassNames, Row, Wanted, find_columns, is_split_word, with_carried
 from mtlib.runtime.errors import first_line
 
 BATCH_ROWS = 10_000
@@ -32,6 +32,7 @@ def read_parquet_stream(stream: IO[bytes], name: str, wanted: Wanted) -> Iterato
     try:
         with pq.ParquetFile(stream, page_checksum_verification=True) as file:
             schema = file.schema_arrow
+            wanted = with_carried(wanted, schema.names.__contains__)
             columns = present_columns(name, schema.names, wanted)
             count_split_values(schema, lambda size, names: file.iter_batches(size, columns=names), wanted)
             batches = file.iter_batches(columns=list(dict.fromkeys(columns)))  # rows may be selected by their label

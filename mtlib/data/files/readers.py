@@ -14,7 +14,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -84,6 +84,8 @@ class SourceFindings:
     """The annotation tools whose exports were read."""
     row_numbers: Iterator[int] = field(default_factory=itertools.count)
     """Numbers the rows of files without ids."""
+    carried: list[str] = field(default_factory=list)
+    """The columns of `Wanted.carried` that the input has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,9 @@ class Wanted:
     headers: Sequence[Sequence[str]] = ()
     """Names of all columns of CSV or TSV that has no header line, of several the first that are as many as the cells of
     the first line; not used if that has the names of the wanted columns, the id's aside."""
+    carried: Sequence[str] = ()
+    """Names of further columns, whose cells follow those of `columns` as far as the input has them; plain lines have
+    none."""
     list_column: str = ""
     """The column whose values may be lists in JSON and Parquet: as a cell each is JSON again."""
     format: FileFormat = field(default_factory=FileFormat)
@@ -114,6 +119,12 @@ class Wanted:
     class_names: ClassNames | None = None
     """For Parquet and data sets that carry names for the numbers of the last column. None: the numbers are the cells.
     Otherwise the names are, and must be `class_names.names` in their order, unless that is empty."""
+
+
+def with_carried(wanted: Wanted, has_column: Callable[[str], bool]) -> Wanted:
+    """Returns what is read of an input by the columns that it has, which are noted in the findings."""
+    wanted.findings.carried[:] = filter(has_column, wanted.carried)
+    return replace(wanted, columns=(*wanted.columns, *wanted.findings.carried))
 
 
 def read_stream(stream: IO[bytes], name: str, form: Format, wanted: Wanted) -> Iterator[Row]:
@@ -250,6 +261,7 @@ def read_table(
         header = list(next((names for names in wanted.headers if len(names) == len(first)), wanted.headers[0]))
         records = itertools.chain([(where, first)], records)
     check_delimiter(where, header, wanted.columns, delimiters)
+    wanted = with_carried(wanted, header.__contains__)
     positions = find_columns(where, header, wanted)
     unwanted = [(name, operator.itemgetter(at)) for at, name in enumerate(header) if name not in wanted.columns]
     for where, cells in count_splits(checked_rows(records, header, is_filled), unwanted, wanted):

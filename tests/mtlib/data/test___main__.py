@@ -200,3 +200,72 @@ def test_how_marks_are_read_and_what_is_left_out_or_never_there_is_described(tmp
         f"        left out: {tmp_path.name}/all.tsv: 1 row: only the first 3 are used\n",
     ):
         assert line in shown
+
+
+GROUPED = """\
+[tasks.tone]
+kind = "binary"
+labels = ["bad", "good"]
+texts = ["text"]
+label = "tone"
+train = "own.csv"
+"""
+
+
+def grouped_folder(folder: Path, keys: str, num_documents: int = 40) -> Path:
+    """A task of 120 rows that are in so many documents, from two sources, with its keys."""
+    folder.mkdir(exist_ok=True)
+    (folder / TASK_FILE).write_text(GROUPED + keys)
+    frame = pd.DataFrame({"text": [f"{'a' * row} text {row}" for row in range(120)], "tone": ["good", "bad"] * 60})
+    frame["doc"], frame["source"] = [row % num_documents for row in range(120)], ["web", "web", ""] * 40
+    frame["year"] = [2000 + row // 60 for row in range(120)]
+    frame.to_csv(folder / "own.csv", index=False)
+    return folder
+
+
+def test_groups_and_slices_of_each_split_are_described(tmp_path: Path, capsys: Capture) -> None:
+    output = output_of(grouped_folder(tmp_path, 'dev = 0.25\ngroup = "doc"\nslices = ["source"]\n'), capsys)
+    assert "        90 rows in 30 groups that texts or doc connect, the largest 3 % of rows\n" in output
+    assert "        30 rows in 10 groups that texts or doc connect, the largest 10 % of rows\n" in output
+    assert "        source: web 60, blank 30\n" in output
+    assert "WARNING" not in output
+    output = output_of(grouped_folder(tmp_path, 'dev_from = {column = "year", after = 2000}\n'), capsys)
+    assert "  dev   60 rows of train, whose year is after 2000\n" in output
+    assert "connect" not in output
+
+
+@pytest.mark.parametrize(("num_documents", "is_warned"), [(30, True), (40, False), (120, False)])
+def test_few_groups_of_dev_are_warned_of(tmp_path: Path, capsys: Capture, num_documents: int, is_warned: bool) -> None:
+    output = output_of(grouped_folder(tmp_path, 'dev = 0.25\ngroup = "doc"\n', num_documents), capsys)
+    words = "WARNING: at least 10 groups, each with at most 80 % of rows, must be in dev for a difference between"
+    assert (words in output) == is_warned
+
+
+def test_dev_rows_that_differ_from_train_in_punctuation_alone_are_counted_too(folder: Path, capsys: Capture) -> None:
+    path = folder / "tone-dev.jsonl"
+    path.write_text(TONE_DEV + '{"text": "Bad!", "tone": "negative"}\n')
+    shown = output_of(folder, capsys)
+    assert "        1 row (33.3 %) has the text of a train row, 1 more but for punctuation\n" in shown
+
+
+def test_near_copies_that_are_printed_and_saved_are_kept_together(tmp_path: Path, capsys: Capture) -> None:
+    folder = grouped_folder(tmp_path / "data", 'dev = 0.25\ngroup_file = "near-copies.csv"\n')
+    texts = [
+        f"one of many long texts about subject {'abcdefghijklmnopqrst'[row // 6] * 9}{'!' * (row % 6)}"
+        for row in range(120)
+    ]
+    pd.read_csv(folder / "own.csv").assign(text=texts).to_csv(folder / "own.csv", index=False)
+    assert "lacks near-copies.csv (tasks.tone.group_file)" in one_line_exit(main, capsys, folder)
+    assert main([str(folder), "--near-copies", "0.9"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("text,group\none of many long texts about subject aaaaaaaaa,1\n")
+    assert len(printed.out.splitlines()) == 121
+    assert "120 of 120 texts are in 20 sets of near copies\n" in printed.err
+    assert "tone: 0 of 30 dev rows have a text of a train row, " in printed.err
+    assert 'group_file = "near-copies.csv"\n' in printed.err
+    (folder / "near-copies.csv").write_text(printed.out)
+    shown = output_of(folder, capsys)
+    assert "        30 rows in 5 groups that texts or near-copies.csv connect, the largest 20 % of rows\n" in shown
+    assert "        0 rows (0.0 %) have the text of a train row\n" in shown
+    assert main([str(folder), "--near-copies"]) == 0
+    assert "tone: 0 of 30 dev rows have a text of a train row, " in capsys.readouterr().err

@@ -5,7 +5,16 @@ import hashlib
 import numpy as np
 import pytest
 
-from mtlib.data.hold_out import group_rows, group_value, hold_out_texts, label_strata, normalise, quotas, share_text
+from mtlib.data.hold_out import (
+    group_rows,
+    group_value,
+    hold_out_texts,
+    label_strata,
+    letters_of,
+    normalise,
+    quotas,
+    share_text,
+)
 
 SEEDS = range(8)
 Columns = list[list[str]]
@@ -170,3 +179,9 @@ def test_groups_are_compared_exactly_and_within_their_space() -> None:
     assert normalise(one) == one != group_value("doc", "a")
     assert one not in (group_value("author", "A"), normalise("A"), normalise("doc A"))
     assert group_value("doc", "") == ""
+
+
+def test_letters_marks_and_numbers_of_any_script_are_kept() -> None:
+    assert letters_of("It\u2019s 5 %, OK?  (U\u0308ber\u0301)") == "its5oku\u0308ber\u0301"
+    assert letters_of("\u0915\u093f \u0663\u00bd!") == "\u0915\u093f\u0663\u00bd"
+    assert letters_of(" :-) ") == ":-)", "a text without any letter is itself"

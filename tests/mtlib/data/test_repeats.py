@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from mtlib.data.hold_out import letters_of
 from mtlib.data.repeats import contradicting_rows, label_shift, repeated_rows, repeats_row
 from mtlib.tasks import TASKS
 
@@ -13,6 +14,9 @@ def test_a_row_is_repeated_where_one_row_has_all_its_texts() -> None:
     texts = [["a  film", "a cat", "a film", "a film", "x", "x"], ["A cat", "A film", "a film", "a dog", "X", "y"]]
     assert repeats_row(texts, others).tolist() == [True, True, False, False, True, False]
     assert repeats_row([["New", "film"]], others[:1]).tolist() == [True, False]
+    spelled = [["new!", "a film?"], ["a  dog", "a cat..."]]
+    assert repeats_row(spelled, others).tolist() == [False, False]
+    assert repeats_row(spelled, others, letters_of).tolist() == [True, True]
 
 
 def test_rows_with_the_same_texts_in_the_same_columns_are_one_group() -> None:

@@ -201,3 +201,32 @@ def test_new_tsv_is_read_like_the_tasks_own_or_as_it_shows(tmp_path: Path) -> No
 
 def test_an_input_is_named_by_its_file_or_as_what_it_is() -> None:
     assert (name_input("-"), name_input("a/new.csv")) == ("standard input", "new.csv")
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.tsv", "new.jsonl", "new.json", "new.parquet", "new.xlsx", "new.txt"])
+def test_further_columns_are_read_as_far_as_the_input_has_them(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"source": ["web", ""], "sentence": ["a", "b"], "doc": [7, 8]})
+    path = tmp_path / name
+    match name.partition(".")[2]:
+        case "parquet":
+            frame.to_parquet(path)
+        case "xlsx":
+            frame.to_excel(path, index=False)
+        case "txt":
+            path.write_text("a\nb\n")
+        case "jsonl" | "json" as form:
+            frame.to_json(path, orient="records", lines=form == "jsonl")
+        case form:
+            frame.to_csv(path, index=False, sep="\t" if form == "tsv" else ",")
+    with open_input(str(path)) as stream:
+        carried = ["doc", "author", "source"]
+        rows = list(read_texts(stream, name, find_format(name), ("sentence",), carried=carried))
+    assert fields_of(rows) == [("0", "a"), ("1", "b")]
+    expected = [{"doc": "7", "source": "web"}, {"doc": "8", "source": ""}]
+    assert [dict(row.carried) for row in rows] == ([{}, {}] if name == "new.txt" else expected)
+
+
+def test_a_further_key_that_only_some_lines_have_is_blank_in_the_others() -> None:
+    stream = io.BytesIO(b'{"sentence": "a", "doc": 1}\n{"sentence": "b"}\n{"sentence": "c", "doc": null}\n')
+    rows = list(read_texts(stream, "x", "jsonl", ("sentence",), carried=["doc"]))
+    assert [dict(row.carried) for row in rows] == [{"doc": "1"}, {"doc": ""}, {"doc": ""}]

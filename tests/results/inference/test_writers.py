@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pandas as pd
 
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, TaskFiles
 from results.inference.readers import TextRow
-from results.inference.writers import format_header, format_rows
+from results.inference.writers import columns_to_carry, format_header, format_rows
 
 ROWS = [TextRow(where="x", id=name, texts=("a",)) for name in ("r0", 'a,"b"', "")]
 CLASSES = np.array([[0.1, 0.2, 0.3, 0.25, 0.15], [np.nan] * 5, [0, 0, 0, 0, 1]])
@@ -80,4 +80,26 @@ def test_several_labels_are_a_list_which_can_be_read_back() -> None:
         "prediction": ["so, so", "good"],
         "probability_so, so": 0.75,
         "probability_good": 1.0,
+    }
+
+
+def test_carried_cells_follow_the_id_in_every_format_and_no_column_is_there_twice() -> None:
+    files = TaskFiles(train="a.csv", group_columns=("doc",), slice_columns=("source", "doc", "prediction"))
+    task = dataclasses.replace(TASKS["qqp"], files=files)
+    names = columns_to_carry(task)
+    assert names == ["doc", "source"]
+    assert columns_to_carry(TASKS["qqp"]) == []
+    rows = [TextRow(where="x", id="r", texts=("a", "b"), carried={"doc": "=7", "source": "web"}) for _ in range(2)]
+    for form, lines in (
+        ("csv", ["id,doc,source,prediction,probability_1", "r,=7,web,1,0.75", "r,=7,web,,"]),
+        ("safe_csv", ["id,doc,source,prediction,probability_1", "r,'=7,web,1,0.75", "r,'=7,web,,"]),
+    ):
+        text = format_header(task, form, names) + format_rows(task, form, rows, BINARY[:2])  # type: ignore[arg-type]
+        assert text.splitlines() == lines
+    assert json.loads(format_rows(task, "jsonl", rows[:1], BINARY[:1])) == {
+        "id": "r",
+        "doc": "=7",
+        "source": "web",
+        "prediction": 1,
+        "probability_1": 0.75,
     }

@@ -125,6 +125,13 @@ def begun(tmp_path: Path) -> tuple[SearchSpace, Path]:
             "tasks.tone.label_column was tone, is other; tasks.tone.weight was 1.0, is 2.0",
         ),
         ("dev = 0.25", "dev = 0.5", "tasks.tone.files.dev_share was 0.25, is 0.5"),
+        ("dev = 0.25", 'dev = 0.25\ngroup = "doc"', 'tasks.tone.files.group_columns was [], is ["doc"]'),
+        (
+            "dev = 0.25",
+            'dev_from = {column = "year", after = 2020}',
+            'tasks.tone.files.dev_from was null, is {"column": "year", "after": "2020"}; '
+            "tasks.tone.files.dev_share was 0.25, is 0.0",
+        ),
         ("[tasks.tone]", "[tasks.tones]", "no tone"),
     ],
 )
