@@ -1,7 +1,7 @@
 """Which columns of a file are the texts, the label, the ids and the split of each row, by their names and cells."""
 
-import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtlib.config.data import as_number
@@ -31,12 +31,12 @@ class Columns:
 
 def choose_columns(sample: Sample) -> Columns:
     """Returns the likeliest columns of texts and label, and what is unsure about them."""
-    labels = label_columns(sample)
-    label, doubts = (labels[0] if labels else ""), list[str]()
+    labels, doubts = label_columns(sample), list[str]()
+    label = labels[0] if labels else ""
     texts = [name for name in columns_of_texts(sample) if name != label]
     is_pair = len(texts) > 1 and (len(texts) == 2 or not sample.label)
     shown = texts[:2] if is_pair else texts[:1] or fallback_texts(sample, label)
-    if len(texts) > 2 or len(texts) > len(shown):
+    if len(texts) > len(shown):
         doubts.append(f"these columns look like texts: {', '.join(texts)}")
     elif is_pair:
         doubts.append(f"two columns look like texts, and are a pair here: {', '.join(texts)}")
@@ -81,27 +81,25 @@ def is_id(name: str) -> bool:
     return not set(ID_NAMES).isdisjoint(name_words(name))
 
 
-def id_columns(sample: Sample) -> list[str]:
-    """Returns the columns of ids: each cell of them is another one."""
-    usual = [name for name in sample.names if name.lower() in ID_NAMES]
-    return [name for name in usual if len(set(sample.values(name))) == len(sample.rows)]
+def id_columns(samples: Sequence[Sample]) -> list[str]:
+    """Returns the columns of ids: in all rows of the files each cell of them is another one."""
+    usual = [name for name in samples[0].names if name.lower() in ID_NAMES]
+    cells = {name: {cell for one in samples for cell in one.values(name)} for name in usual}
+    return [name for name, own in cells.items() if len(own) == sum(len(one.rows) for one in samples)]
 
 
 def split_columns(sample: Sample) -> list[str]:
     """Returns the columns that say which split each row is for, as readers find them."""
-    found = []
-    for name in sample.names:
-        values = set(itertools.islice(dict.fromkeys(sample.values(name)), MOST_SPLITS + 1))
-        if len(values) <= MOST_SPLITS and len(SPLIT_WORDS & set(map(str.casefold, values))) > 1:
-            found.append(name)
-    return found
+    values = {name: set(sample.values(name)) for name in sample.names}
+    few = {name: own for name, own in values.items() if len(own) <= MOST_SPLITS}
+    return [name for name, own in few.items() if len(SPLIT_WORDS.intersection(map(str.casefold, own))) > 1]
 
 
 def label_columns(sample: Sample) -> list[str]:
     """Returns the columns that may be labels, the likeliest first."""
     if sample.label or sample.texts:
         return [sample.label] if sample.label else []
-    aside = [*columns_of_texts(sample), *split_columns(sample), *id_columns(sample)]
+    aside = [*columns_of_texts(sample), *split_columns(sample), *id_columns([sample])]
     ranks: dict[str, tuple[int, int]] = {}
     for name in (name for name in sample.names if name not in aside):
         values = sample.values(name)
@@ -139,8 +137,7 @@ def labels_in(cell: str) -> list[str]:
 def parts_that_recur(values: Counter[str]) -> list[str]:
     """Returns the parts between commas of cells if some cells have several and some part is in several cells: labels of
     which a row has any number."""
-    several = {cell: [part.strip(" []'\"") for part in cell.split(",")] for cell in values}
-    counts = Counter(part for parts in several.values() for part in set(parts))
-    has_several = any(len(parts) > 1 for parts in several.values())
-    is_shared = any(counts[part] > 1 for parts in several.values() if len(parts) > 1 for part in parts)
-    return sorted(filter(None, counts)) if has_several and is_shared else []
+    found = [[part.strip(" []'\"") for part in cell.split(",")] for cell in values]
+    counts = Counter(part for parts in found for part in set(parts))
+    recur = any(counts[part] > 1 for parts in found if len(parts) > 1 for part in parts)
+    return sorted(filter(None, counts)) if recur else []

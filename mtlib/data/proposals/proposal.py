@@ -15,7 +15,7 @@ from pathlib import Path
 from mtlib.config.data import DELIMITED_FORMATS, as_number, format_of
 from mtlib.config.task_file import MAX_TASKS, tasks_of_tree
 from mtlib.data.files.quoting import find_quoting
-from mtlib.data.files.readers import WORDS_OF_SPLITS
+from mtlib.data.files.readers import SURROGATE, WORDS_OF_SPLITS
 from mtlib.data.load import TableKey, own_source, read_all, with_quoting
 from mtlib.data.proposals.columns import id_columns, labels_in, parts_that_recur, split_columns
 from mtlib.data.proposals.joined_files import (
@@ -104,7 +104,7 @@ def look_at_files(folder: Path) -> tuple[list[Sample], list[tuple[str | Path, st
     """Returns the samples of all files of a folder that can be read, and the others with the reason."""
     every = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     paths = sorted(path for path in every if is_data(path))
-    unnamed = [path for path in paths if not is_unicode(str(path))]
+    unnamed = [path for path in paths if SURROGATE.search(str(path))]  # stands for a byte that is not UTF-8
     faults: list[tuple[str | Path, str]] = [(path, "the name of a file must be UTF-8") for path in unnamed]
     samples, others = take_class_folders(folder, [path for path in paths if path not in unnamed])
     for path in others:
@@ -119,11 +119,6 @@ def is_data(path: Path) -> bool:
     """Returns whether a file may hold rows, by the names of it and of its folders."""
     is_beside = NO_DATA.fullmatch(path.name) is not None and format_of(path.name) is None
     return not is_beside and not any(part.startswith(HIDDEN) for part in path.parts)
-
-
-def is_unicode(name: str) -> bool:
-    """Returns whether the name of a file is text: bytes that are not UTF-8 are halves of emojis in Python."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def files_by_reason(files: Iterable[tuple[str | Path, str]]) -> Iterator[str]:
@@ -168,7 +163,7 @@ def proposal_of(folder: Path, group: Group, lists: Mapping[Sample, Sequence[str]
         others = "".join(f", not from {other.path}" for other in near[1:])
         found = ", ".join(label_names[:MOST_CLASSES])
         doubts.insert(0, f"the names of labels come from {near[0].path}{others}: {found}")
-    ids = [name for name in id_columns(first) if is_in_all(name, files)]
+    ids = [name for name in id_columns([first]) if all(name in id_columns(own) for own in files.values() if own)]
     keys = {
         "texts": columns.texts,
         "label": columns.label or "label",
@@ -201,15 +196,6 @@ def are_named(values: Iterable[str], names: Sequence[str]) -> bool:
     """Returns whether all labels are numbers of names."""
     numbers = {as_number(label) for cell in values for label in labels_in(cell)}
     return bool(numbers) and numbers <= {*range(len(names))}
-
-
-def is_in_all(name: str, files: Mapping[str, Sequence[Sample]]) -> bool:
-    """Returns whether all files have a column of ids, and those of each split no id twice."""
-    for samples in files.values():
-        cells = [cell for one in samples for cell in one.values(name)]
-        if len(set(cells)) != sum(len(one.rows) for one in samples):
-            return False
-    return True
 
 
 def files_of_splits(group: Group) -> tuple[dict[str, list[Sample]], list[str]]:

@@ -69,7 +69,7 @@ def test_a_guess_is_a_doubt(columns: dict[str, Callable[[int], object]], doubt: 
 
 
 def test_ids_are_all_different() -> None:
-    assert id_columns(table(id=number, key=two, score=number)) == ["id"]
+    assert id_columns([table(id=number, key=two, score=number)]) == ["id"]
 
 
 def test_a_column_of_splits_has_words_for_two_of_them() -> None:
