@@ -247,7 +247,6 @@ def class_folders(folder: Path, paths: Sequence[Path]) -> Sample | None:
     pattern = Path(*map(glob.escape, place.parts), "*", f"*{paths[0].suffix}")
     return Sample(
         path=place / "*",
-        form="text",
         given=FileFormat(name="text", encoding=encodings[0] if encodings else ""),
         names=["text", "folder"],
         rows=rows,

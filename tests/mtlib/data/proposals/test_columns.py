@@ -13,7 +13,7 @@ from mtlib.data.proposals.samples import Sample
 def table(**columns: Callable[[int], object]) -> Sample:
     """A file of 40 rows whose columns have these cells by row."""
     rows = [{name: str(cell(row)) for name, cell in columns.items()} for row in range(40)]
-    return Sample(path=Path("train.csv"), form="csv", names=list(columns), rows=rows)
+    return Sample(path=Path("train.csv"), names=list(columns), rows=rows)
 
 
 def text(row: int) -> str:
