@@ -71,8 +71,7 @@ def fallback_texts(sample: Sample, label: str) -> list[str]:
     """Returns the column with the most different cells, of several the longest; neither ids nor numbers nor label."""
     others = [name for name in sample.names if name not in (label, *split_columns(sample))]
     cells = {name: sample.values(name) for name in others if not is_id(name)}
-    filled = {name: own for name, own in cells.items() if own and not are_numbers(own)}
-    sizes = {name: (len(set(own)), sum(map(len, own))) for name, own in filled.items()}
+    sizes = {name: (len(set(own)), sum(map(len, own))) for name, own in cells.items() if not are_numbers(own)}
     return [max(sizes, key=sizes.__getitem__)] if sizes else []
 
 
@@ -121,7 +120,7 @@ def label_rank(name: str, values: list[str]) -> tuple[int, int]:
 
 
 def are_numbers(values: list[str]) -> bool:
-    """Returns whether all cells are numbers."""
+    """Returns whether all cells are numbers; true without any."""
     return all(isinstance(as_number(cell), float) for cell in set(values))
 
 

@@ -29,7 +29,7 @@ from mtlib.data.proposals.joined_files import (
 )
 from mtlib.data.proposals.samples import FAULTS, Sample, common_encoding, look_at
 from mtlib.data.proposals.toml_text import comment, in_toml, path_in_toml
-from mtlib.data.row_sources import RowSources, read_unlabelled
+from mtlib.data.row_sources import read_unlabelled
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import Task
@@ -248,34 +248,30 @@ def read_proposal(folder: Path, proposal: Proposal) -> None:
 
     If it can be read without its key for test alone, this becomes a doubt.
     """
-    try:
-        proposal.rows = first_rows(folder, proposal.lines)
-    except FAULTS as error:
-        proposal.fault = first_line(error)
     test = [line for line in proposal.lines if line.startswith("test = ")]
+    proposal.rows, proposal.fault = first_rows(folder, proposal.lines)
     if proposal.fault and test:
         lines = [line for line in proposal.lines if line not in test]
-        try:
-            proposal.rows = first_rows(folder, lines)
-        except FAULTS as error:
-            proposal.fault = first_line(error)
-        else:
+        proposal.rows, fault = first_rows(folder, lines)
+        if not fault:
             proposal.doubts.append(f"{test[0]}, but it cannot be read so: {proposal.fault}")
-            proposal.lines, proposal.fault = lines, ""
+            proposal.lines = lines
+        proposal.fault = fault
 
 
-def first_rows(folder: Path, lines: Iterable[str]) -> list[str]:
-    """Returns the first rows of train as text; an exception of `FAULTS` if a split cannot be read as the lines say."""
-    tree = tomllib.loads("\n".join(["[tasks.task]", *lines]))
-    task = with_quoting(tasks_of_tree(tree)["task"], folder)
-    assert task.files is not None, "tasks.toml defines the task"
-    sources: dict[TableKey, RowSources] = {
-        ("task", split): (own_source(task, task.files, split),) for split in ("train", "dev")
-    }
-    table = read_all(sources, folder)["task", "train"]
-    if task.files.test:
-        read_unlabelled(own_source(task, task.files, "test"), folder)
-    return [describe_row(task, table, row) for row in range(min(SHOWN_ROWS, len(table.ids)))]
+def first_rows(folder: Path, lines: Iterable[str]) -> tuple[list[str], str]:
+    """Returns the first rows of train as text, and why a split cannot be read as the lines say; empty: all can."""
+    try:
+        tree = tomllib.loads("\n".join(["[tasks.task]", *lines]))
+        task = with_quoting(tasks_of_tree(tree)["task"], folder)
+        assert task.files is not None, "tasks.toml defines the task"
+        splits: list[TableKey] = [("task", split) for split in ("train", "dev")]
+        table = read_all({key: (own_source(task, task.files, key[1]),) for key in splits}, folder)["task", "train"]
+        if task.files.test:
+            read_unlabelled(own_source(task, task.files, "test"), folder)
+        return [describe_row(task, table, row) for row in range(min(SHOWN_ROWS, len(table.ids)))], ""
+    except FAULTS as error:
+        return [], first_line(error)
 
 
 def describe_row(task: Task, table: Table, row: int) -> str:
@@ -285,12 +281,6 @@ def describe_row(task: Task, table: Table, row: int) -> str:
     texts = (column[row] for column in table.texts)
     pairs = zip((*task.text_columns, task.label_column), (*texts, named), strict=True)
     return "  ".join(f"{key}: {value[:SHOWN_CHARACTERS]!r}" for key, value in pairs)
-
-
-def mapping_to_name(values: Sequence[str]) -> str:
-    """Returns a mapping of values, some of which are numbers, to names to be changed."""
-    pairs = (f"{in_toml(own)} = {in_toml(f'label {own}')}" for own in values)
-    return f"{{{', '.join(pairs)}}}  # unsure: the names of these values"
 
 
 def describe_kind(cells: Counter[str], label_names: Sequence[str]) -> Iterator[str]:
@@ -309,7 +299,10 @@ def describe_kind(cells: Counter[str], label_names: Sequence[str]) -> Iterator[s
     is_counted = numbers == list(range(len(values)))
     are_few = len(values) <= MOST_CLASSES
     recur = is_counted and min(cells.values(), default=0) >= REPEATS_OF_A_CLASS
-    names = in_toml(label_names) if is_named else mapping_to_name(values) if numbers else in_toml(values)
+    names = in_toml(label_names if is_named else values)
+    if numbers and not is_named:
+        pairs = (f"{in_toml(own)} = {in_toml(f'label {own}')}" for own in values)
+        names = f"{{{', '.join(pairs)}}}  # unsure: the names of these values"
     if any(len(own) != 1 for own in lists):
         yield from ('kind = "multilabel"', f"labels = {names}")
     elif is_named:

@@ -165,7 +165,6 @@ def look_at(folder: Path, path: Path) -> Sample:
         return sample_of_records(path, FileFormat(), [cells for _, cells in sheet])
     text, encoding = decode_start(content, is_cut=num_more > 0)
     require(bool(text.strip()), "a file must have rows", "none")
-    require("\0" not in text, "text must hold no zero byte", "one: the file seems to be none of text")
     given = dataclasses.replace(FileFormat() if form else format_by_content(text), encoding=encoding)
     lines, form = io.StringIO(text, newline="\n"), form or given.name
     if form in ("json", "jsonl"):
@@ -200,17 +199,19 @@ def read_first_bytes(stream: IO[bytes], most: int) -> tuple[bytes, int]:
 
 def decode_start(content: bytes, *, is_cut: bool) -> tuple[str, str]:
     """Returns the whole lines of the start of a file, and its encoding unless that is UTF-8; ValueError if no encoding
-    fits."""
+    fits, or it is no text."""
 
     def decode(encoding: str) -> str:
         text = codecs.getincrementaldecoder(encoding)().decode(content, final=not is_cut)
         return text[: text.rfind("\n") + 1] if is_cut else text
 
     try:
-        return decode("utf-8-sig"), ""
+        text, encoding = decode("utf-8-sig"), ""
     except UnicodeDecodeError:
         encoding = likely_encoding(io.BytesIO(content), b"")
-        return decode(encoding), encoding
+        text = decode(encoding)
+    require("\0" not in text, "text must hold no zero byte", "one: the file seems to be none of text")
+    return text, encoding
 
 
 def format_by_content(text: str) -> FileFormat:
