@@ -50,21 +50,16 @@ def choose_columns(sample: Sample) -> Columns:
 
 
 def columns_of_texts(sample: Sample) -> list[str]:
-    """Returns the columns whose cells have several words and are not a few that recur."""
-    found = []
-    for name in sample.names:
-        values = sample.values(name)
-        cells = [cell for cell in values[:TEXT_CELLS] if not cell.startswith(("[", "{"))]
-        has_words = bool(cells) and sum(len(cell.split()) for cell in cells) / len(cells) >= TEXT_WORDS
-        if has_words and not is_repeated(values):
-            found.append(name)
-    return found
+    """Returns the columns whose cells are texts."""
+    return [name for name in sample.names if are_texts(sample.values(name))]
 
 
-def is_repeated(values: list[str]) -> bool:
-    """Returns whether cells are few different ones, each of which recurs: labels rather than texts."""
+def are_texts(values: list[str]) -> bool:
+    """Returns whether cells have several words and are not few different ones, each of which recurs, as of labels."""
+    cells = [cell for cell in values[:TEXT_CELLS] if not cell.startswith(("[", "{"))]
+    has_words = sum(len(cell.split()) for cell in cells) >= TEXT_WORDS * len(cells) > 0
     num_values = len(set(values))
-    return num_values <= MOST_LABELS and num_values * REPEATS <= len(values)
+    return has_words and (num_values > MOST_LABELS or num_values * REPEATS > len(values))
 
 
 def fallback_texts(sample: Sample, label: str) -> list[str]:

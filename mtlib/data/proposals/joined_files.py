@@ -141,8 +141,9 @@ def join_labels(samples: Iterable[Sample]) -> list[Sample]:
         key = (sample.path.parent, sample.split, sample.num_lines) if sample.texts else sample.path
         beside[key].append(sample)
     for group in beside.values():
-        labels = [sample for sample in group if has_labels_alone(sample)]
-        texts = [sample for sample in group if sample not in labels]
+        labels, texts = list[Sample](), list[Sample]()
+        for sample in group:
+            (labels if has_labels_alone(sample) else texts).append(sample)
         named = [sample for sample in labels if NAMES_OF_LABELS.search(sample.path.name)]
         own = labels if len(labels) == 1 else named
         if len(own) != 1 or not texts:
