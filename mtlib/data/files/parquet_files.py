@@ -55,7 +55,8 @@ def count_split_values(
     if not others or not wanted.split:
         return
     first = next(iter(read_batches(SPLIT_ROWS, others)), pa.record_batch({}))
-    watched = [name for name, column in zip(first.schema.names, first.columns, strict=True) if has_split_word(column)]
+    values = zip(first.schema.names, (column.to_pylist() for column in first.columns), strict=True)
+    watched = [name for name, own in values if any(map(is_split_word, own))]
     for batch in read_batches(BATCH_ROWS, watched) if watched else ():
         for name in watched:
             counts = wanted.findings.split_values.setdefault(name, Counter())
@@ -66,11 +67,6 @@ def holds_text(kind: pa.DataType) -> bool:
     """Returns whether a column of this type holds texts, each in its row or in a dictionary."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def has_split_word(column: pa.Array) -> bool:
-    """Returns whether a value of a column is a word for a split."""
-    return any(map(is_split_word, column.to_pylist()))
 
 
 def present_columns(name: str, header: list[str], wanted: Wanted) -> list[str]:

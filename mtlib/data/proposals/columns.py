@@ -1,7 +1,7 @@
 """Which columns of a file are the texts, the label, the ids and the split of each row, by their names and cells."""
 
-import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtlib.config.data import as_number
@@ -31,12 +31,12 @@ class Columns:
 
 def choose_columns(sample: Sample) -> Columns:
     """Returns the likeliest columns of texts and label, and what is unsure about them."""
-    labels = label_columns(sample)
-    label, doubts = (labels[0] if labels else ""), list[str]()
+    labels, doubts = label_columns(sample), list[str]()
+    label = labels[0] if labels else ""
     texts = [name for name in columns_of_texts(sample) if name != label]
     is_pair = len(texts) > 1 and (len(texts) == 2 or not sample.label)
     shown = texts[:2] if is_pair else texts[:1] or fallback_texts(sample, label)
-    if len(texts) > 2 or len(texts) > len(shown):
+    if len(texts) > len(shown):
         doubts.append(f"these columns look like texts: {', '.join(texts)}")
     elif is_pair:
         doubts.append(f"two columns look like texts, and are a pair here: {', '.join(texts)}")
@@ -50,29 +50,23 @@ def choose_columns(sample: Sample) -> Columns:
 
 
 def columns_of_texts(sample: Sample) -> list[str]:
-    """Returns the columns whose cells have several words and are not a few that recur."""
-    found = []
-    for name in sample.names:
-        values = sample.values(name)
-        cells = [cell for cell in values[:TEXT_CELLS] if not cell.startswith(("[", "{"))]
-        has_words = bool(cells) and sum(len(cell.split()) for cell in cells) / len(cells) >= TEXT_WORDS
-        if has_words and not is_repeated(values):
-            found.append(name)
-    return found
+    """Returns the columns whose cells are texts."""
+    return [name for name in sample.names if are_texts(sample.values(name))]
 
 
-def is_repeated(values: list[str]) -> bool:
-    """Returns whether cells are few different ones, each of which recurs: labels rather than texts."""
+def are_texts(values: list[str]) -> bool:
+    """Returns whether cells have several words and are not few different ones, each of which recurs, as of labels."""
+    cells = [cell for cell in values[:TEXT_CELLS] if not cell.startswith(("[", "{"))]
+    has_words = sum(len(cell.split()) for cell in cells) >= TEXT_WORDS * len(cells) > 0
     num_values = len(set(values))
-    return num_values <= MOST_LABELS and num_values * REPEATS <= len(values)
+    return has_words and (num_values > MOST_LABELS or num_values * REPEATS > len(values))
 
 
 def fallback_texts(sample: Sample, label: str) -> list[str]:
     """Returns the column with the most different cells, of several the longest; neither ids nor numbers nor label."""
     others = [name for name in sample.names if name not in (label, *split_columns(sample))]
     cells = {name: sample.values(name) for name in others if not is_id(name)}
-    filled = {name: own for name, own in cells.items() if own and not are_numbers(own)}
-    sizes = {name: (len(set(own)), sum(map(len, own))) for name, own in filled.items()}
+    sizes = {name: (len(set(own)), sum(map(len, own))) for name, own in cells.items() if not are_numbers(own)}
     return [max(sizes, key=sizes.__getitem__)] if sizes else []
 
 
@@ -81,27 +75,25 @@ def is_id(name: str) -> bool:
     return not set(ID_NAMES).isdisjoint(name_words(name))
 
 
-def id_columns(sample: Sample) -> list[str]:
-    """Returns the columns of ids: each cell of them is another one."""
-    usual = [name for name in sample.names if name.lower() in ID_NAMES]
-    return [name for name in usual if len(set(sample.values(name))) == len(sample.rows)]
+def id_columns(samples: Sequence[Sample]) -> list[str]:
+    """Returns the columns of ids: in all rows of the files each cell of them is another one."""
+    usual = [name for name in samples[0].names if name.lower() in ID_NAMES]
+    cells = {name: {cell for one in samples for cell in one.values(name)} for name in usual}
+    return [name for name, own in cells.items() if len(own) == sum(len(one.rows) for one in samples)]
 
 
 def split_columns(sample: Sample) -> list[str]:
     """Returns the columns that say which split each row is for, as readers find them."""
-    found = []
-    for name in sample.names:
-        values = set(itertools.islice(dict.fromkeys(sample.values(name)), MOST_SPLITS + 1))
-        if len(values) <= MOST_SPLITS and len(SPLIT_WORDS & set(map(str.casefold, values))) > 1:
-            found.append(name)
-    return found
+    values = {name: set(sample.values(name)) for name in sample.names}
+    few = {name: own for name, own in values.items() if len(own) <= MOST_SPLITS}
+    return [name for name, own in few.items() if len(SPLIT_WORDS.intersection(map(str.casefold, own))) > 1]
 
 
 def label_columns(sample: Sample) -> list[str]:
     """Returns the columns that may be labels, the likeliest first."""
     if sample.label or sample.texts:
         return [sample.label] if sample.label else []
-    aside = [*columns_of_texts(sample), *split_columns(sample), *id_columns(sample)]
+    aside = [*columns_of_texts(sample), *split_columns(sample), *id_columns([sample])]
     ranks: dict[str, tuple[int, int]] = {}
     for name in (name for name in sample.names if name not in aside):
         values = sample.values(name)
@@ -123,7 +115,7 @@ def label_rank(name: str, values: list[str]) -> tuple[int, int]:
 
 
 def are_numbers(values: list[str]) -> bool:
-    """Returns whether all cells are numbers."""
+    """Returns whether all cells are numbers; true without any."""
     return all(isinstance(as_number(cell), float) for cell in set(values))
 
 
@@ -139,8 +131,7 @@ def labels_in(cell: str) -> list[str]:
 def parts_that_recur(values: Counter[str]) -> list[str]:
     """Returns the parts between commas of cells if some cells have several and some part is in several cells: labels of
     which a row has any number."""
-    several = {cell: [part.strip(" []'\"") for part in cell.split(",")] for cell in values}
-    counts = Counter(part for parts in several.values() for part in set(parts))
-    has_several = any(len(parts) > 1 for parts in several.values())
-    is_shared = any(counts[part] > 1 for parts in several.values() if len(parts) > 1 for part in parts)
-    return sorted(filter(None, counts)) if has_several and is_shared else []
+    found = [[part.strip(" []'\"") for part in cell.split(",")] for cell in values]
+    counts = Counter(part for parts in found for part in set(parts))
+    recur = any(counts[part] > 1 for parts in found if len(parts) > 1 for part in parts)
+    return sorted(filter(None, counts)) if recur else []

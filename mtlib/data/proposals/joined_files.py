@@ -4,7 +4,7 @@ import dataclasses
 import glob
 import itertools
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ TRIED_FILES = 20
 """Files of folders of classes whose format is looked at."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Group:
     """The files of one task."""
 
@@ -51,15 +51,14 @@ class Group:
 
         Files of test may lack the column of the label.
         """
-        first, columns = self.samples[0], self.columns
+        first, columns, names = self.samples[0], self.columns, {*sample.names}
+        if sample.has_names != first.has_names or sample.place != first.place:
+            return False
         if not (columns.texts and columns.label):
-            has_columns = {*sample.names} == {*first.names}
-        elif sample.split == "test":
-            has_columns = {*columns.texts} <= {*sample.names}
-        else:
-            has_columns = {*columns.texts, columns.label} <= {*sample.names}
-            has_columns = has_columns and (first.has_names or len(sample.names) == len(first.names))
-        return has_columns and sample.has_names == first.has_names and sample.place == first.place
+            return names == {*first.names}
+        if sample.split == "test":
+            return {*columns.texts} <= names
+        return {*columns.texts, columns.label} <= names and (first.has_names or len(names) == len(first.names))
 
     def is_another(self, sample: Sample) -> bool:
         """Returns whether a file is for train by itself, under another name than the task's: of another task."""
@@ -76,12 +75,11 @@ def groups_of(samples: Iterable[Sample]) -> tuple[list[Group], list[Sample]]:
     groups, unlabelled = list[Group](), list[Sample]()
     for sample in sorted(samples, key=lambda sample: SPLIT_ORDER.index(sample.split)):
         fitting = [group for group in groups if group.fits(sample)]
-        likeness = {at: likeness_of(sample, own) for at, own in enumerate(fitting) if not own.is_another(sample)}
-        best = [at for at, own in likeness.items() if own == max(likeness.values())]
+        likeness = {own: likeness_of(sample, own) for own in fitting if not own.is_another(sample)}
+        best = [own for own, value in likeness.items() if value == max(likeness.values())]
         if best:
-            fitting[best[0]].samples.append(sample)
-            also = (fitting[other].samples[0].path for other in best[1:])
-            fitting[best[0]].doubts += [f"{sample.path} may belong to {path} instead" for path in also]
+            best[0].samples.append(sample)
+            best[0].doubts += [f"{sample.path} may belong to {own.samples[0].path} instead" for own in best[1:]]
         elif sample.texts:
             unlabelled.append(sample)
         else:
@@ -211,13 +209,12 @@ def take_class_folders(folder: Path, paths: Iterable[Path]) -> tuple[list[Sample
         is_text = len(path.parts) > 1 and format_of(path.name) is None and not split_in(path.stem)
         by_place[(path.parent.parent, path.suffix) if is_text else path].append(path)
     for group in by_place.values():
-        classes = Counter(path.parent.name for path in group)
-        splits = {split_in(name) for name in classes}
+        splits = {split_in(path.parent.name) for path in group}
         if "train" in splits or "" not in splits:  # `trial` among other folders is no split
             others += (path for path in group if split_in(path.parent.name))
             group = [path for path in group if not split_in(path.parent.name)]
-            classes = Counter(path.parent.name for path in group)
-        are_many = 2 <= len(classes) <= MOST_LABELS and len(group) >= 2 * len(classes)
+        num_classes = len({path.parent.name for path in group})
+        are_many = 2 <= num_classes <= MOST_LABELS and len(group) >= 2 * num_classes
         found = class_folders(folder, group) if are_many else None
         if found is None:
             others += group
@@ -228,16 +225,14 @@ def take_class_folders(folder: Path, paths: Iterable[Path]) -> tuple[list[Sample
 
 def class_folders(folder: Path, paths: Sequence[Path]) -> Sample | None:
     """Returns the sample of files whose folders are their labels; None unless most of the first ones are plain text."""
-    rows, encodings = list[dict[str, str]](), list[str]()
+    rows, encoding = list[dict[str, str]](), ""
     for path in paths[:MOST_ROWS]:
         try:
             with open_decompressed(folder / path) as stream:
-                text, encoding = decode_start(stream.read(), is_cut=False)
+                text, own_encoding = decode_start(stream.read(), is_cut=False)
         except FAULTS:
             return None
-        if "\0" in text:
-            return None
-        encodings += [encoding] if encoding else []
+        encoding = encoding or own_encoding
         rows.append({"text": text.strip(), "folder": path.parent.name})
     tried = [row["text"] for row in rows[:: max(1, len(rows) // TRIED_FILES)] if row["text"]]
     num_texts = sum(format_by_content(text).name in ("lines", "csv") for text in tried)
@@ -247,8 +242,7 @@ def class_folders(folder: Path, paths: Sequence[Path]) -> Sample | None:
     pattern = Path(*map(glob.escape, place.parts), "*", f"*{paths[0].suffix}")
     return Sample(
         path=place / "*",
-        form="text",
-        given=FileFormat(name="text", encoding=encodings[0] if encodings else ""),
+        given=FileFormat(name="text", encoding=encoding),
         names=["text", "folder"],
         rows=rows,
         label="folder",

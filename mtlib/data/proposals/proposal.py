@@ -15,7 +15,7 @@ from pathlib import Path
 from mtlib.config.data import DELIMITED_FORMATS, as_number, format_of
 from mtlib.config.task_file import MAX_TASKS, tasks_of_tree
 from mtlib.data.files.quoting import find_quoting
-from mtlib.data.files.readers import WORDS_OF_SPLITS
+from mtlib.data.files.readers import SURROGATE, WORDS_OF_SPLITS
 from mtlib.data.load import TableKey, own_source, read_all, with_quoting
 from mtlib.data.proposals.columns import id_columns, labels_in, parts_that_recur, split_columns
 from mtlib.data.proposals.joined_files import (
@@ -29,7 +29,7 @@ from mtlib.data.proposals.joined_files import (
 )
 from mtlib.data.proposals.samples import FAULTS, Sample, common_encoding, look_at
 from mtlib.data.proposals.toml_text import comment, in_toml, path_in_toml
-from mtlib.data.row_sources import RowSources, read_unlabelled
+from mtlib.data.row_sources import read_unlabelled
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import Task
@@ -104,7 +104,7 @@ def look_at_files(folder: Path) -> tuple[list[Sample], list[tuple[str | Path, st
     """Returns the samples of all files of a folder that can be read, and the others with the reason."""
     every = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     paths = sorted(path for path in every if is_data(path))
-    unnamed = [path for path in paths if not is_unicode(str(path))]
+    unnamed = [path for path in paths if SURROGATE.search(str(path))]  # stands for a byte that is not UTF-8
     faults: list[tuple[str | Path, str]] = [(path, "the name of a file must be UTF-8") for path in unnamed]
     samples, others = take_class_folders(folder, [path for path in paths if path not in unnamed])
     for path in others:
@@ -119,11 +119,6 @@ def is_data(path: Path) -> bool:
     """Returns whether a file may hold rows, by the names of it and of its folders."""
     is_beside = NO_DATA.fullmatch(path.name) is not None and format_of(path.name) is None
     return not is_beside and not any(part.startswith(HIDDEN) for part in path.parts)
-
-
-def is_unicode(name: str) -> bool:
-    """Returns whether the name of a file is text: bytes that are not UTF-8 are halves of emojis in Python."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def files_by_reason(files: Iterable[tuple[str | Path, str]]) -> Iterator[str]:
@@ -168,7 +163,7 @@ def proposal_of(folder: Path, group: Group, lists: Mapping[Sample, Sequence[str]
         others = "".join(f", not from {other.path}" for other in near[1:])
         found = ", ".join(label_names[:MOST_CLASSES])
         doubts.insert(0, f"the names of labels come from {near[0].path}{others}: {found}")
-    ids = [name for name in id_columns(first) if is_in_all(name, files)]
+    ids = [name for name in id_columns([first]) if all(name in id_columns(own) for own in files.values() if own)]
     keys = {
         "texts": columns.texts,
         "label": columns.label or "label",
@@ -201,15 +196,6 @@ def are_named(values: Iterable[str], names: Sequence[str]) -> bool:
     """Returns whether all labels are numbers of names."""
     numbers = {as_number(label) for cell in values for label in labels_in(cell)}
     return bool(numbers) and numbers <= {*range(len(names))}
-
-
-def is_in_all(name: str, files: Mapping[str, Sequence[Sample]]) -> bool:
-    """Returns whether all files have a column of ids, and those of each split no id twice."""
-    for samples in files.values():
-        cells = [cell for one in samples for cell in one.values(name)]
-        if len(set(cells)) != sum(len(one.rows) for one in samples):
-            return False
-    return True
 
 
 def files_of_splits(group: Group) -> tuple[dict[str, list[Sample]], list[str]]:
@@ -262,34 +248,30 @@ def read_proposal(folder: Path, proposal: Proposal) -> None:
 
     If it can be read without its key for test alone, this becomes a doubt.
     """
-    try:
-        proposal.rows = first_rows(folder, proposal.lines)
-    except FAULTS as error:
-        proposal.fault = first_line(error)
     test = [line for line in proposal.lines if line.startswith("test = ")]
+    proposal.rows, proposal.fault = first_rows(folder, proposal.lines)
     if proposal.fault and test:
         lines = [line for line in proposal.lines if line not in test]
-        try:
-            proposal.rows = first_rows(folder, lines)
-        except FAULTS as error:
-            proposal.fault = first_line(error)
-        else:
+        proposal.rows, fault = first_rows(folder, lines)
+        if not fault:
             proposal.doubts.append(f"{test[0]}, but it cannot be read so: {proposal.fault}")
-            proposal.lines, proposal.fault = lines, ""
+            proposal.lines = lines
+        proposal.fault = fault
 
 
-def first_rows(folder: Path, lines: Iterable[str]) -> list[str]:
-    """Returns the first rows of train as text; an exception of `FAULTS` if a split cannot be read as the lines say."""
-    tree = tomllib.loads("\n".join(["[tasks.task]", *lines]))
-    task = with_quoting(tasks_of_tree(tree)["task"], folder)
-    assert task.files is not None, "tasks.toml defines the task"
-    sources: dict[TableKey, RowSources] = {
-        ("task", split): (own_source(task, task.files, split),) for split in ("train", "dev")
-    }
-    table = read_all(sources, folder)["task", "train"]
-    if task.files.test:
-        read_unlabelled(own_source(task, task.files, "test"), folder)
-    return [describe_row(task, table, row) for row in range(min(SHOWN_ROWS, len(table.ids)))]
+def first_rows(folder: Path, lines: Iterable[str]) -> tuple[list[str], str]:
+    """Returns the first rows of train as text, and why a split cannot be read as the lines say; empty: all can."""
+    try:
+        tree = tomllib.loads("\n".join(["[tasks.task]", *lines]))
+        task = with_quoting(tasks_of_tree(tree)["task"], folder)
+        assert task.files is not None, "tasks.toml defines the task"
+        splits: list[TableKey] = [("task", split) for split in ("train", "dev")]
+        table = read_all({key: (own_source(task, task.files, key[1]),) for key in splits}, folder)["task", "train"]
+        if task.files.test:
+            read_unlabelled(own_source(task, task.files, "test"), folder)
+        return [describe_row(task, table, row) for row in range(min(SHOWN_ROWS, len(table.ids)))], ""
+    except FAULTS as error:
+        return [], first_line(error)
 
 
 def describe_row(task: Task, table: Table, row: int) -> str:
@@ -299,12 +281,6 @@ def describe_row(task: Task, table: Table, row: int) -> str:
     texts = (column[row] for column in table.texts)
     pairs = zip((*task.text_columns, task.label_column), (*texts, named), strict=True)
     return "  ".join(f"{key}: {value[:SHOWN_CHARACTERS]!r}" for key, value in pairs)
-
-
-def mapping_to_name(values: Sequence[str]) -> str:
-    """Returns a mapping of values, some of which are numbers, to names to be changed."""
-    pairs = (f"{in_toml(own)} = {in_toml(f'label {own}')}" for own in values)
-    return f"{{{', '.join(pairs)}}}  # unsure: the names of these values"
 
 
 def describe_kind(cells: Counter[str], label_names: Sequence[str]) -> Iterator[str]:
@@ -323,7 +299,10 @@ def describe_kind(cells: Counter[str], label_names: Sequence[str]) -> Iterator[s
     is_counted = numbers == list(range(len(values)))
     are_few = len(values) <= MOST_CLASSES
     recur = is_counted and min(cells.values(), default=0) >= REPEATS_OF_A_CLASS
-    names = in_toml(label_names) if is_named else mapping_to_name(values) if numbers else in_toml(values)
+    names = in_toml(label_names if is_named else values)
+    if numbers and not is_named:
+        pairs = (f"{in_toml(own)} = {in_toml(f'label {own}')}" for own in values)
+        names = f"{{{', '.join(pairs)}}}  # unsure: the names of these values"
     if any(len(own) != 1 for own in lists):
         yield from ('kind = "multilabel"', f"labels = {names}")
     elif is_named:

@@ -1,6 +1,7 @@
 """The first rows of a file in any format, and how it is read: what a proposal of tasks knows of each file."""
 
 import codecs
+import contextlib
 import dataclasses
 import io
 import itertools
@@ -14,15 +15,15 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mtlib.config.data import Format, as_number, format_of
+from mtlib.config.data import as_number, format_of
 from mtlib.data.files.excel_files import excel_records, excel_rows
 from mtlib.data.files.exports import find_export, labels_of_export, rows_of_export
 from mtlib.data.files.json_files import (
     MISSING,
-    array_objects,
     cell_text,
     keys_of,
     line_objects,
+    parse_object,
     parse_tree,
     split_key,
     tree_objects,
@@ -79,7 +80,6 @@ class Sample:
 
     path: Path
     """Relative to the folder; of several files, the first one's."""
-    form: Format
     given: FileFormat = field(default_factory=FileFormat)
     """What `tasks.toml` has to say of the format."""
     names: Sequence[str]
@@ -98,6 +98,11 @@ class Sample:
     num_lines: int = 0
     """Of a whole file of plain lines."""
     doubts: tuple[str, ...] = ()
+
+    @property
+    def form(self) -> str | None:
+        """The format that `given` says, or else the name of the file."""
+        return self.given.name or format_of(self.path.name)
 
     def values(self, name: str) -> list[str]:
         """Returns the cells of a column that are not blank."""
@@ -150,39 +155,37 @@ def bare_name(name: str) -> str:
 
 def look_at(folder: Path, path: Path) -> Sample:
     """Returns the first rows of a file; an exception of `FAULTS` if it has none, or cannot be read."""
-    form = format_of(path.name)
+    form: str | None = format_of(path.name)
     with open_decompressed(folder / path) as stream:
         if form == "parquet":
             return sample_of_parquet(path, stream)
         content, num_more = read_first_bytes(stream, -1 if form in ("json", "xlsx") else MOST_BYTES)
     if form == "xlsx":
         sheet = excel_records(excel_rows(io.BytesIO(content), path.name), path.name)
-        return sample_of_records(path, form, FileFormat(), [cells for _, cells in sheet])
+        return sample_of_records(path, FileFormat(), [cells for _, cells in sheet])
     text, encoding = decode_start(content, is_cut=num_more > 0)
     require(bool(text.strip()), "a file must have rows", "none")
-    require("\0" not in text, "text must hold no zero byte", "one: the file seems to be none of text")
-    given = FileFormat(encoding=encoding) if form else dataclasses.replace(format_by_content(text), encoding=encoding)
-    form = form or given.name  # type: ignore[assignment]
-    assert form is not None, "the content says it"
+    given = dataclasses.replace(FileFormat() if form else format_by_content(text), encoding=encoding)
+    lines, form = io.StringIO(text, newline="\n"), form or given.name
     if form in ("json", "jsonl"):
-        return sample_of_json(path, form, given, text)
+        return sample_of_json(path, given, text, is_lines=form == "jsonl")
     if form == "lines":
-        rows = [{"text": line.strip()} for line in itertools.islice(io.StringIO(text, newline="\n"), MOST_ROWS)]
+        rows = [{"text": line.strip()} for line in itertools.islice(lines, MOST_ROWS)]
         num_lines = text.count("\n") + (not text.endswith("\n")) + num_more
-        return Sample(path=path, form=form, given=given, names=["text"], rows=rows, num_lines=num_lines)
+        return Sample(path=path, given=given, names=["text"], rows=rows, num_lines=num_lines)
     if form == "fasttext":
-        found = fasttext_records(io.StringIO(text, newline="\n"), path.name, Wanted(columns=("", "text", "label")))
+        found = fasttext_records(lines, path.name, Wanted(columns=("", "text", "label")))
         rows = [dict(zip(("text", "label"), cells, strict=True)) for _, cells in itertools.islice(found, 1, MOST_ROWS)]
-        return Sample(path=path, form=form, given=given, names=["text", "label"], rows=rows)
+        return Sample(path=path, given=given, names=["text", "label"], rows=rows)
     if form == "csv":
-        separator, records = find_separator(text, path.name, given.separator, is_cut=num_more > 0)
-        return sample_of_records(path, form, dataclasses.replace(given, separator=separator), records)
-    lines, mark = start_checked(iter(io.StringIO(text, newline="\n")), path.name), given.separator or "\t"
-    is_quoted = find_quoting(folder / path, given).name == "standard"
-    table = (
-        csv_records(lines, path.name, mark, may_hold_tabs=True) if is_quoted else tsv_records(lines, path.name, mark)
-    )
-    return sample_of_records(path, form, given, first_records(table, is_cut=num_more > 0))
+        separator, records = find_separator(text, path.name, is_cut=num_more > 0)
+        return sample_of_records(path, dataclasses.replace(given, separator=separator), records)
+    checked, mark = start_checked(lines, path.name), given.separator or "\t"
+    if find_quoting(folder / path, given).name == "standard":
+        table = csv_records(checked, path.name, mark, may_hold_tabs=True)
+    else:
+        table = tsv_records(checked, path.name, mark)
+    return sample_of_records(path, given, first_records(table, is_cut=num_more > 0))
 
 
 def read_first_bytes(stream: IO[bytes], most: int) -> tuple[bytes, int]:
@@ -196,17 +199,19 @@ def read_first_bytes(stream: IO[bytes], most: int) -> tuple[bytes, int]:
 
 def decode_start(content: bytes, *, is_cut: bool) -> tuple[str, str]:
     """Returns the whole lines of the start of a file, and its encoding unless that is UTF-8; ValueError if no encoding
-    fits."""
+    fits, or it is no text."""
 
     def decode(encoding: str) -> str:
         text = codecs.getincrementaldecoder(encoding)().decode(content, final=not is_cut)
         return text[: text.rfind("\n") + 1] if is_cut else text
 
     try:
-        return decode("utf-8-sig"), ""
+        text, encoding = decode("utf-8-sig"), ""
     except UnicodeDecodeError:
         encoding = likely_encoding(io.BytesIO(content), b"")
-        return decode(encoding), encoding
+        text = decode(encoding)
+    require("\0" not in text, "text must hold no zero byte", "one: the file seems to be none of text")
+    return text, encoding
 
 
 def format_by_content(text: str) -> FileFormat:
@@ -226,22 +231,20 @@ def format_by_content(text: str) -> FileFormat:
 
 def json_format(text: str, line: str) -> str:
     """Returns the format of a text that begins like JSON, by its first line too; empty: it is no JSON."""
-    try:
-        if line.startswith("{") and isinstance(json.loads(line), dict):
+    with contextlib.suppress(ValueError):
+        if line.startswith("{"):
+            parse_object("", line)
             return "jsonl"
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return "json" if parse_tree(text, "") is not MISSING else "jsonl"
-    except ValueError:
-        return ""
+    with contextlib.suppress(ValueError):
+        return "jsonl" if parse_tree(text, "") is MISSING else "json"
+    return ""
 
 
 def is_csv(text: str) -> bool:
     """Returns whether all first lines of a text have as many cells with commas between, of which the first ones are
     names of columns or in quotation marks: texts have commas too."""
     try:
-        records = list(itertools.islice(csv_records(iter(io.StringIO(text, newline="\n")), "", ","), 1000))
+        records = list(itertools.islice(csv_records(io.StringIO(text, newline="\n"), "", ","), 1000))
     except ValueError:
         return False
     cells = [cells for _, cells in records]
@@ -253,26 +256,23 @@ def is_even(records: Sequence[Sequence[str]]) -> bool:
     return len(records[0]) > 1 and all(len(cells) == len(records[0]) for cells in records)
 
 
-def find_separator(text: str, name: str, given: str, *, is_cut: bool) -> tuple[str, list[list[str]]]:
+def find_separator(text: str, name: str, *, is_cut: bool) -> tuple[str, list[list[str]]]:
     """Returns what `separator` must say of CSV, the first one with as many cells in each line, and the records.
 
     Raises:
         ValueError: as the reader of CSV does without `separator`, if it cannot be read with any.
     """
-    found = dict[str, list[list[str]]]()
-    fault: ValueError | None = None
-    for mark in (given,) if given else CSV_SEPARATORS:
-        try:
-            lines = start_checked(iter(io.StringIO(text, newline="\n")), name)
-            found[mark] = first_records(csv_records(lines, name, mark or TABS_OR_COMMAS), is_cut=is_cut)
-        except ValueError as error:
-            fault = fault or error
-        else:
-            if is_even(found[mark]):
-                return mark, found[mark]
-    if fault is not None and CSV_SEPARATORS[0] not in found:
-        raise fault
-    return next(iter(found.items()))
+
+    def records_with(mark: str) -> list[list[str]]:
+        lines = start_checked(io.StringIO(text, newline="\n"), name)
+        return first_records(csv_records(lines, name, mark or TABS_OR_COMMAS), is_cut=is_cut)
+
+    for mark in CSV_SEPARATORS:
+        with contextlib.suppress(ValueError):
+            records = records_with(mark)
+            if is_even(records):
+                return mark, records
+    return "", records_with("")
 
 
 def first_records(records: Iterator[Row], *, is_cut: bool) -> list[list[str]]:
@@ -286,21 +286,19 @@ def first_records(records: Iterator[Row], *, is_cut: bool) -> list[list[str]]:
     return found
 
 
-def sample_of_json(path: Path, form: Format, given: FileFormat, text: str) -> Sample:
+def sample_of_json(path: Path, given: FileFormat, text: str, *, is_lines: bool) -> Sample:
     """Returns the first rows of a text in JSON."""
-    wanted = Wanted(columns=(), headers=[names_by_number(count) for count in range(1, MOST_VALUES)])
-    tree = parse_tree(text, path.name) if form == "json" else MISSING
+    tree = MISSING if is_lines else parse_tree(text, path.name)
     arrays = tuple(split for split in WORDS_OF_SPLITS if isinstance(tree, dict) and split_key(tree, split) is not None)
     rule = "an object with an array for each split must have one for train"
     require(not arrays or "train" in arrays, rule, ", ".join(arrays))
-    if form == "jsonl":
+    if tree is MISSING:
         places = line_objects(io.StringIO(text, newline="\n"), path.name)
-    elif tree is MISSING:
-        places = array_objects(text, path.name, wanted)
     else:
+        wanted = Wanted(columns=(), headers=[names_by_number(count) for count in range(1, MOST_VALUES)])
         places = tree_objects(tree, text, path.name, wanted)
     items = [item for _, item in itertools.islice(places, MOST_ROWS)]
-    return dataclasses.replace(sample_of_items(path, form, given, items), arrays=arrays)
+    return dataclasses.replace(sample_of_items(path, given, items), arrays=arrays)
 
 
 def names_by_number(count: int) -> list[str]:
@@ -317,21 +315,22 @@ def sample_of_parquet(path: Path, stream: IO[bytes]) -> Sample:
             items, num_bytes = items + batch.to_pylist(), num_bytes + batch.nbytes
             if len(items) >= MOST_ROWS or num_bytes >= MOST_BYTES:
                 break
-    named = {name: {NO_CLASS: "", **dict(enumerate(own))} for name, own in carried.items() if own}
-    rows = [{key: name_classes(value, named.get(key, {})) for key, value in row.items()} for row in items]
     class_names = {name: own for name, own in carried.items() if own}
-    return dataclasses.replace(sample_of_items(path, "parquet", FileFormat(), rows), class_names=class_names)
+    named = {name: {NO_CLASS: "", **dict(enumerate(own))} for name, own in class_names.items()}
+    rows = [{key: name_classes(value, named.get(key, {})) for key, value in row.items()} for row in items]
+    return dataclasses.replace(sample_of_items(path, FileFormat(), rows), class_names=class_names)
 
 
-def sample_of_items(path: Path, form: Format, given: FileFormat, items: Sequence[Mapping[str, Any]]) -> Sample:
+def sample_of_items(path: Path, given: FileFormat, items: Sequence[Mapping[str, Any]]) -> Sample:
     """Returns the first rows of a file that are objects."""
     require(bool(items), "a file must have rows", "none")
-    export, doubts, label, findings = find_export(items[0]), list[str](), "", SourceFindings()
+    export, label, findings = find_export(items[0]), "", SourceFindings()
+    doubts: tuple[str, ...] = ()
     if export is not None:
         labels = next(filter(None, map(labels_of_export, items)), [])
         varied = (name for name in labels if len({str(item.get(name)) for item in items}) > 1)
         label = next(varied, next(iter(labels), ""))
-        doubts.append(f"the files look like exports of {export[0]}; their labels: {', '.join(labels) or 'none'}")
+        doubts = (f"the files look like exports of {export[0]}; their labels: {', '.join(labels) or 'none'}",)
     decided = rows_of_export(((path.name, dict(item)) for item in items), label, findings)
     rows = [
         object_cells({key: own for key, own in item.items() if export is None or not isinstance(own, dict)})
@@ -341,16 +340,7 @@ def sample_of_items(path: Path, form: Format, given: FileFormat, items: Sequence
     why = "; ".join(f"{count:,} left out: {reason}" for reason, count in findings.left_out.items())
     require(bool(names), "a file must have rows with texts or numbers", why or "none")
     has_names = names != names_by_number(len(names))
-    return Sample(
-        path=path,
-        form=form,
-        given=given,
-        names=names,
-        rows=rows,
-        has_names=has_names,
-        label=label,
-        doubts=tuple(doubts),
-    )
+    return Sample(path=path, given=given, names=names, rows=rows, has_names=has_names, label=label, doubts=doubts)
 
 
 def object_cells(item: Mapping[str, Any]) -> dict[str, str]:
@@ -359,15 +349,13 @@ def object_cells(item: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in keys_of(item):
         value = value_of_key(item, key)
-        try:
-            is_list = isinstance(value, list)
+        is_list = isinstance(value, list)
+        with contextlib.suppress(ValueError):
             found[key] = json.dumps(value, ensure_ascii=False, default=str) if is_list else cell_text(key, key, value)
-        except ValueError:
-            continue
     return found
 
 
-def sample_of_records(path: Path, form: Format, given: FileFormat, records: Sequence[Sequence[str]]) -> Sample:
+def sample_of_records(path: Path, given: FileFormat, records: Sequence[Sequence[str]]) -> Sample:
     """Returns the first rows of a file that are lists of cells."""
     stripped = [[cell.strip() for cell in cells] for cells in records]
     has_names = looks_like_names(stripped)
@@ -375,8 +363,8 @@ def sample_of_records(path: Path, form: Format, given: FileFormat, records: Sequ
     doubts = () if has_names else ("the first line looks like a row, not like names of columns: name them in columns",)
     rows = [dict(zip(names, cells, strict=False)) for cells in (stripped[1:] if has_names else stripped)]
     require(bool(rows), "a file must have rows below the names of its columns", "none")
-    known = list(dict.fromkeys(name for name in names if name))
-    return Sample(path=path, form=form, given=given, names=known, rows=rows, has_names=has_names, doubts=doubts)
+    known = list(dict.fromkeys(filter(None, names)))
+    return Sample(path=path, given=given, names=known, rows=rows, has_names=has_names, doubts=doubts)
 
 
 def looks_like_names(records: Sequence[Sequence[str]]) -> bool:

@@ -13,7 +13,7 @@ from mtlib.data.proposals.samples import Sample
 def table(**columns: Callable[[int], object]) -> Sample:
     """A file of 40 rows whose columns have these cells by row."""
     rows = [{name: str(cell(row)) for name, cell in columns.items()} for row in range(40)]
-    return Sample(path=Path("train.csv"), form="csv", names=list(columns), rows=rows)
+    return Sample(path=Path("train.csv"), names=list(columns), rows=rows)
 
 
 def text(row: int) -> str:
@@ -69,7 +69,7 @@ def test_a_guess_is_a_doubt(columns: dict[str, Callable[[int], object]], doubt: 
 
 
 def test_ids_are_all_different() -> None:
-    assert id_columns(table(id=number, key=two, score=number)) == ["id"]
+    assert id_columns([table(id=number, key=two, score=number)]) == ["id"]
 
 
 def test_a_column_of_splits_has_words_for_two_of_them() -> None:

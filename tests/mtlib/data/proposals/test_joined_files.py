@@ -7,20 +7,22 @@ import pytest
 
 from mtlib.data.proposals.joined_files import groups_of, join_files, take_class_folders
 from mtlib.data.proposals.samples import Sample
+from mtlib.tasks import FileFormat
 
 LINES = [f"this is line {at}" for at in range(12)]
 
 
-def table(name: str, columns: str = "text label", form: str = "csv") -> Sample:
+def table(name: str, columns: str = "text label") -> Sample:
     """A file with these columns."""
     rows = [dict.fromkeys(columns.split(), "ab"[at % 2]) | {"text": LINES[at]} for at in range(12)]
-    return Sample(path=Path(name), form=form, names=columns.split(), rows=rows)  # type: ignore[arg-type]
+    return Sample(path=Path(name), names=columns.split(), rows=rows)
 
 
 def plain(name: str, lines: Sequence[str]) -> Sample:
     """A file of lines."""
     rows = [{"text": line} for line in lines]
-    return Sample(path=Path(name), form="lines", names=["text"], rows=rows, num_lines=len(rows))
+    given = FileFormat(name="lines")
+    return Sample(path=Path(name), given=given, names=["text"], rows=rows, num_lines=len(rows))
 
 
 @pytest.mark.parametrize(
