@@ -35,6 +35,7 @@ from results.selection.report import render_selection
 from results.selection.select_all import SelectionRequest, select_from
 from results.stats.resampling import Floats, bootstrap_scores
 from results.sweep import Sweep, load_sweep
+from results.table import main as table_main
 from tests.driver_files import write_driver
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
@@ -245,6 +246,49 @@ def test_standard_errors_are_of_groups_of_connected_texts(sweep_folder: Path) ->
         right = np.stack(frame["logits"].tolist()).argmax(axis=1) == frame["label"]
         pairs = right.to_numpy().reshape(2, 30).mean(axis=0)  # their mean has the standard error of 30 numbers
         assert after["sst_dev_standard_error"][number] == pytest.approx(pairs.std(ddof=1) / np.sqrt(30))
+
+
+@pytest.mark.parametrize("num_texts", [9, 10])
+def test_no_difference_is_claimed_over_fewer_than_ten_groups(recorded_sweep: Sweep, num_texts: int) -> None:
+    """Replicates show the variance of training, so that groups alone decide."""
+    for task in TASKS:
+        record_groups(Path(str(recorded_sweep.path)), task, num_texts)
+    sweep = load_sweep(recorded_sweep.path)
+    is_known = num_texts == 10
+    assert sweep.ranking()["margin"].notna().all() == is_known
+    assert sweep.effects()["low"].notna().any() == is_known
+    answer, words = " ".join(sweep.answer()), f"dev rows of SST in {num_texts} groups (at least 10 are needed)"
+    assert (words in answer) == (not is_known)
+    assert ("More replicates do not change that" in answer) == (not is_known)
+    assert sweep.ranking()["may_be_best"].all() or is_known
+    assert sweep.answer_data()["effects"][1]["low"] is None or is_known
+
+
+def test_task_with_few_groups_leaves_the_others_their_differences(recorded_sweep: Sweep) -> None:
+    record_groups(Path(str(recorded_sweep.path)), "sst", 4)
+    effects = load_sweep(recorded_sweep.path).effects()
+    known = effects[effects["difference"].notna() & ~effects["is_base"].fillna(False)].groupby("task")["low"]
+    assert known.count().to_dict() == {"overall": 0, "qqp": 2, "sst": 0, "sts": 2}
+    assert any("dev rows of SST in 4 groups" in line for line in load_sweep(recorded_sweep.path).answer())
+
+
+def test_slices_of_dev_are_scored_and_shown(recorded_sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = ["news"] * 25 + ["blog"] * 35
+    assert recorded_sweep.slices().empty
+    record_groups(Path(str(recorded_sweep.path)), "sst", 60, cells)
+    sweep = load_sweep(recorded_sweep.path)
+    frame = sweep.slices()
+    assert frame[["task", "column", "value", "num_examples"]].drop_duplicates().values.tolist() == [
+        ["sst", "source", "blog", 35],
+        ["sst", "source", "news", 25],
+    ]
+    own, ranking = frame[frame["value"] == "news"].set_index("number"), sweep.ranking().set_index("number")
+    both = (25 * own["score"] + 35 * frame[frame["value"] == "blog"].set_index("number")["score"]) / 60
+    pd.testing.assert_series_equal(both, ranking["sst_dev"], check_names=False)
+    assert table_main([str(recorded_sweep.path)]) == 0
+    text = capsys.readouterr().out
+    assert "on slices of dev" in text
+    assert len([line for line in text.splitlines() if " source " in line and " to " in line]) == 2
 
 
 def record_search(folder: Path) -> None:

@@ -13,9 +13,11 @@ from results.records.race import DECIDED, LAST_ROUND, SHOWN_CLAIM, UNDECIDABLE, 
 from results.records.trials import TrialRecord
 from results.stats.effects.interactions import Interaction
 from results.stats.effects.key_effects import ValueEffect
+from results.stats.effects.qualitative_interactions import QualitativeInteraction
 from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.stats.groups import DrawnGroups
 from results.stats.ranking import RankedConfiguration
 from search_spaces.claim import read_claim
 from search_spaces.presets import general
@@ -329,3 +331,35 @@ def test_claim_without_an_estimate_is_not_answered_with_the_best_configuration(m
     effects = claiming(last, is_known=False, num_replicates=(1, 2))
     records = [make_record(0, 0), make_record(0, 1), make_record(1, 0), make_record(1, 1, "failed")]
     assert "best" not in " ".join(answer_question(effects, records).paragraphs)
+
+
+def test_value_that_helps_one_slice_and_hurts_another_is_said_with_both() -> None:
+    found = QualitativeInteraction(
+        key="smart.weight",
+        value=0.45,
+        base=0.0,
+        task="overall",
+        column="language",
+        better_on="en",
+        gain=0.021,
+        worse_on="de",
+        loss=-0.034,
+        p_value=0.012,
+    )
+    effects = sweep_of([value(0.0, None), value(0.45, 0.004)])
+    text = " ".join(lines_of(replace(effects, qualitative=[found])))
+    assert (
+        "smart.weight 0.45 helps where language is en (+0.021 against 0) and hurts where language is de (-0.034)"
+        in text
+    )
+    assert "p .012 over all values, slices and tasks" in text
+    assert "helps" not in " ".join(lines_of(effects))
+
+
+def test_few_groups_are_why_nothing_is_known_and_more_replicates_are_not_proposed() -> None:
+    few = {"SST": DrawnGroups(num_examples=100, num_groups=6, largest=30, degrees=0.0)}
+    values = [value(0.0, None, None), value(0.45, 0.1, None)]
+    (line,) = lines_of(sweep_of(values, is_known=False, few_groups=few))
+    assert line.startswith("Not known: no difference can be claimed from dev rows of SST in 6 groups")
+    assert "More replicates do not change that: dev needs rows of more groups." in line
+    assert "--replicates" not in line

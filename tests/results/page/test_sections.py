@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from mtlib.tasks import TASKS
-from results.page.content import Block, Fold, Text, unfolded
+from results.page.content import Block, Fold, Text, TextTable, unfolded
 from results.page.sections import (
     SECTIONS,
     PageInputs,
@@ -17,9 +17,11 @@ from results.page.sections import (
     make_section,
     ranking_block,
     ranking_title,
+    sliced_tables,
     sweep_sections,
     value_blocks,
 )
+from results.records.selection import SliceScore
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.stats.trial_scores import TOTAL
@@ -35,6 +37,7 @@ from tests.results.page.recorded_sweep import (
 from tests.results.page.test_predictions import selection_of_two
 from tests.results.records.changed_epochs import change_predictions, lose
 from tests.results.records.test_selection import build_selection
+from tests.results.selection.test_report import record_groups
 
 TERMS = {("sst", "smart_penalty"): 0.1, ("sst", "gradient_norm"): 1.0, ("qqp", "gradient_norm"): 1.5}
 
@@ -190,3 +193,20 @@ def test_held_out_scores_stand_beside_the_expected_ones() -> None:
     table = held_out_table(build_selection())
     assert table.rows[0] == ["SST", "2024-05-02T10:00:00.000+00:00", "0.500", "0.400 to 0.600", "0.550"]
     assert len(table.rows) == 2
+
+
+def test_slices_have_tables_of_the_first_row_and_of_what_was_chosen(recorded_sweep: Sweep) -> None:
+    assert "Slices" not in names_of(recorded_sweep)["effects"]
+    record_groups(Path(str(recorded_sweep.path)), "sst", 60, ["news"] * 25 + ["blog"] * 35)
+    sweep, selection = load_sweep(recorded_sweep.path), build_selection()
+    assert "Slices" in names_of(sweep)["effects"]
+    (table,) = [own for own in blocks_of("effects", sweep) if isinstance(own, TextTable) and own.title == "Slices"]
+    assert [row[:5] for row in table.rows] == [
+        ["SST", "source", "blog", "35", "35"],
+        ["SST", "source", "news", "25", "25"],
+    ]
+    own = SliceScore(column="source", value="news", num_examples=25, num_groups=25, score=0.5, interval=(0.3, 0.7))
+    chosen = replace(selection.tasks["sst"], slices=(own,))
+    (shown,) = sliced_tables(selection, "Expected", {"sst": chosen.slices, "qqp": ()})
+    assert shown.rows == [["SST", "source", "news", "25", "25", "0.500", "0.300 to 0.700"]]
+    assert list(sliced_tables(selection, "Expected", {"sst": ()})) == []

@@ -1,5 +1,6 @@
 """The report of a selection: tables and sentences that fit 100 columns and match the numbers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -21,6 +22,7 @@ from results.records.selection import (
     MethodScore,
     RecordedSearch,
     Selection,
+    SliceScore,
     TaskSelection,
     read_selection,
 )
@@ -207,8 +209,8 @@ def test_one_model_that_serves_all_tasks_as_well_is_named(behind: float, is_name
     assert not one_model_sentences(build_selection(build_task(2))), "no model was scored on all tasks"
 
 
-def record_groups(sweep: Path, task: str, num_texts: int) -> None:
-    """Records dev rows in groups: row r has one of so many texts."""
+def record_groups(sweep: Path, task: str, num_texts: int, cells: Sequence[str] = ()) -> None:
+    """Records dev rows in groups: row r has one of so many texts; `cells` are those of a column `source`, if given."""
     ids = [f"{task}-dev-{row}" for row in range(ROWS[task])]
     texts = ([f"text {row % num_texts}" for row in range(len(ids))],)
     table = Table(
@@ -221,6 +223,7 @@ def record_groups(sweep: Path, task: str, num_texts: int) -> None:
         labels=np.zeros(len(ids), dtype=np.float32),
         num_own_rows=len(ids),
         skipped=(),
+        slices={"source": list(cells)[::-1]} if cells else {},
     )
     write_groups(sweep, {task: table})
 
@@ -248,6 +251,36 @@ def test_selector_scores_by_groups_and_names_them(tmp_path: Path, capsys: pytest
     found = read_selection(sweep).tasks
     assert (found["sst"].num_groups, found["sst"].largest_group) == (30, 2)
     assert (found["qqp"].num_groups, found["sts"].num_groups) == (80, None)
+
+
+def test_selector_expects_a_score_on_each_slice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = build_sweep(tmp_path / "mine", 0.2, 1.0, 0.6)
+    record_groups(sweep, "sst", 60, ["news"] * 25 + ["blog"] * 35)
+    assert main([str(sweep), "--method", "topk"]) == 0
+    text = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    found = read_selection(sweep).tasks["sst"]
+    assert [(own.value, own.num_examples, own.num_groups) for own in found.slices] == [
+        ("blog", 35, 35),
+        ("news", 25, 25),
+    ]
+    assert sum(own.score * own.num_examples for own in found.slices if own.score) / 60 == pytest.approx(
+        found.score.cross_fitted
+    )
+    for own in found.slices:
+        assert own.score is not None
+        assert own.interval[0] < own.score < own.interval[1]
+        assert any(line.startswith(f"SST source {own.value} {own.num_examples} ") for line in text)
+    assert read_selection(sweep).tasks["qqp"].slices == ()
+
+
+def test_held_out_scores_are_followed_by_those_on_slices() -> None:
+    own = SliceScore(column="source", value="news", num_examples=40, num_groups=40, score=0.25, interval=(0.1, 0.4))
+    found = replace(SCORES, slices={"sst": (own,)})
+    lines = [
+        " ".join(line.split()) for line in render_held_out_scores(build_selection(build_task(), build_task()), found, 0)
+    ]
+    assert "SST source news 40 40 0.250 0.100 to 0.400" in lines
+    assert lines.index("SST source news 40 40 0.250 0.100 to 0.400") > 3
 
 
 SCORES = HeldOutScores(

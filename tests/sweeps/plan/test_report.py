@@ -28,10 +28,12 @@ from sweeps.plan.report import (
     describe_total,
     describe_trials,
     describe_unused_methods,
+    few_groups_lines,
     max_concurrent,
     steps_of_each,
     stored_ends,
 )
+from tests.mtlib.conftest import build_table
 from tests.prepared import inputs_of, with_space
 from tests.sweeps.plan.conftest import Build
 
@@ -226,6 +228,16 @@ def loss(outputs, batch):
 
 LOSSES = {name: Loss(title=name, description="", functions={"classes": loss}) for name in ("mine", "other")}
 """
+
+
+def test_dev_rows_in_too_few_groups_are_named_before_anything_is_trained(inputs: SweepInputs) -> None:
+    space, few = inputs.space, build_table("sst", [f"text {row % 9}" for row in range(60)])
+    tables = {("sst", "dev"): few, ("sts", "dev"): build_table("sts", *[[f"{row}" for row in range(40)]] * 2)}
+    own = SimpleNamespace(rows=lambda split: {task: table for (task, its), table in tables.items() if its == split})
+    (line,) = [" ".join(few_groups_lines(space, own))]  # type: ignore[arg-type]
+    assert line == "No difference can be claimed from dev rows of SST in 9 groups (at least 10 are needed)."
+    tables["sst", "dev"] = build_table("sst", [f"text {row % 10}" for row in range(60)])
+    assert few_groups_lines(space, own) == []  # type: ignore[arg-type]
 
 
 def test_own_methods_that_no_trial_uses_are_named(inputs: SweepInputs, tmp_path: Path) -> None:
