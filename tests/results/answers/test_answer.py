@@ -352,7 +352,7 @@ def test_value_that_helps_one_slice_and_hurts_another_is_said_with_both() -> Non
         "smart.weight 0.45 helps where language is en (+0.021 against 0) and hurts where language is de (-0.034)"
         in text
     )
-    assert "p .012 over all values, slices and tasks" in text
+    assert "p = 0.012 over all values, slices and tasks" in text
     assert "helps" not in " ".join(lines_of(effects))
 
 
