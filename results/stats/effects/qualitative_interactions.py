@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from results.records.trials import TrialRecord
-from results.stats.configuration_means import configuration_means
+from results.stats.configuration_means import ConfigurationMeans, configuration_means
 from results.stats.effects.key_effects import grid_contrasts
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.error_spending import ERROR
@@ -55,9 +56,8 @@ def qualitative_interactions(
     found = [
         one
         for task, own in groups.items()
-        for column in dict.fromkeys(sliced.column for sliced in scores.slices.get(task, ()))
-        for key in keys[task]
-        for one in of_key(key, task, column, own, scores)
+        for (column, means_of), key in product(means_by_column(task, own, scores).items(), keys[task])
+        for one in of_key(key, task, column, [group[0].params for group in own], means_of)
     ]
     if not found:
         return []
@@ -65,29 +65,46 @@ def qualitative_interactions(
     return [replace(one, p_value=float(p)) for one, p in zip(found, adjusted, strict=True) if p < ERROR]
 
 
-def of_key(
-    key: SearchedKey, task: str, column: str, groups: Sequence[Sequence[TrialRecord]], scores: TrialScores
-) -> list[QualitativeInteraction]:
-    """Returns the test of each value of a key on the slices of a column, with p-values that are not adjusted; arguments
-    as of `qualitative_interactions`."""
-    params, names, rows = [group[0].params for group in groups], list[str](), list[tuple[Floats, Floats]]()
-    values: list[Any] = []
-    for sliced in scores.slices[task]:
+def means_by_column(
+    task: str, groups: Sequence[Sequence[TrialRecord]], scores: TrialScores
+) -> dict[str, dict[str, ConfigurationMeans]]:
+    """Returns the means of configurations, given as the trials of each, by column and value of the slices of a task on
+    which they can be compared; columns with fewer than two such slices are left out."""
+    found: dict[str, dict[str, ConfigurationMeans]] = {}
+    for sliced in scores.slices.get(task, ()) if groups else ():
         models = scores.of_slice(task, sliced, groups)
-        means = configuration_means(models) if sliced.column == column and np.isfinite(models.scores).all() else None
-        if means is None or not means.can_be_compared:
-            continue
-        differences = grid_contrasts(key, params, means).differences
-        if not differences:
-            return []
-        values, own = list(differences), means.of_distinct(np.stack(list(differences.values())))
-        estimates = own @ (means.weights @ models.scores)
-        names.append(sliced.value)
-        rows.append((estimates, distributions_of(means, own).normal_scores(estimates[None])[0]))
-    found = []
-    for at, value in enumerate(values if len(rows) > 1 else []):
-        sizes, normal = (np.array([row[part][at] for row in rows]) for part in (0, 1))
-        best, worst = int(normal.argmax()), int(normal.argmin())
+        means = configuration_means(models) if np.isfinite(models.scores).all() and models.degrees else None
+        if means is not None and means.can_be_compared:
+            found.setdefault(sliced.column, {})[sliced.value] = means
+    return {column: own for column, own in found.items() if len(own) > 1}
+
+
+def of_key(
+    key: SearchedKey,
+    task: str,
+    column: str,
+    params: Sequence[Mapping[str, Any]],
+    means_of: Mapping[str, ConfigurationMeans],
+) -> list[QualitativeInteraction]:
+    """Returns the test of each value of a key on the slices of a column, with p-values that are not adjusted.
+
+    Args:
+        key: with its base.
+        task, column: of the slices.
+        params: of each configuration.
+        means_of: of the configurations, by slice.
+    """
+    differences = grid_contrasts(key, params, next(iter(means_of.values()))).differences
+    if not differences:
+        return []
+    sizes, normal = [], []  # (slices, values)
+    for means in means_of.values():
+        own = means.of_distinct(np.stack(list(differences.values())))
+        sizes.append(own @ (means.weights @ means.scores.scores))
+        normal.append(distributions_of(means, own).normal_scores(sizes[-1][None])[0])
+    names, found = list(means_of), []
+    for value, size, score in zip(differences, np.transpose(sizes), np.transpose(normal), strict=True):
+        best, worst = int(score.argmax()), int(score.argmin())
         found.append(
             QualitativeInteraction(
                 key=key.name,
@@ -96,10 +113,10 @@ def of_key(
                 task=task,
                 column=column,
                 better_on=names[best],
-                gain=float(sizes[best]),
+                gain=float(size[best]),
                 worse_on=names[worst],
-                loss=float(sizes[worst]),
-                p_value=gail_and_simon(normal),
+                loss=float(size[worst]),
+                p_value=gail_and_simon(score),
             )
         )
     return found
