@@ -306,7 +306,8 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
     dropped configurations."""
     is_grid, main = effects.search == "grid", effects.columns.get(effects.metric)
     for column in effects.columns.values():
-        if column.few_groups and column not in effects.compared and column.task != OVERALL:
+        is_said = column in effects.compared and effects.claim is None
+        if column.few_groups and not is_said and column.task != OVERALL:
             yield f"{capitalized(few_groups_words(column.few_groups))}."
     if difference is not None and not is_grid:
         yield "--difference is for grids: the curves of a search have bands instead (--effects)."

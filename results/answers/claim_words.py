@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from results.records.race import (
     EXCLUDED_CLAIM,
+    FEW_GROUPS,
     LAST_ROUND,
     OPEN_CLAIM,
     SHOWN_CLAIM,
@@ -18,6 +19,8 @@ from search_spaces.claim import Claim
 
 NOT_COMPARED = "two trainings of each, in the same rounds, must have ended well"
 """Why no difference is known yet."""
+TOO_FEW_GROUPS = "dev rows are in too few groups for any difference to be claimed"
+"""Why none will be."""
 
 
 def claim_decision_words(decision: RoundDecision) -> str:
@@ -38,6 +41,8 @@ def claim_ending(decision: RoundDecision) -> str:
     """Returns why the race about a claim ends after a round; empty if it goes on."""
     if decision.end in (SHOWN_CLAIM, EXCLUDED_CLAIM, ""):
         return f"the claim is {decision.end}" if decision.end else ""
+    if decision.end == FEW_GROUPS:
+        return f"the claim is open: {TOO_FEW_GROUPS}"
     if decision.claimed is not None and decision.claimed.limits is None:
         return f"the claim is open: {NOT_COMPARED} (--retry-failed)"
     if decision.end == LAST_ROUND:
@@ -70,7 +75,7 @@ def claim_answer(claim: Claim, race: RaceRecord, measure: str, cost: Callable[[i
     }
     last = race.estimated
     if last is None or last.claimed is None:
-        return f"{said[race.verdict]} {capitalized(NOT_COMPARED)}."
+        return f"{said[race.verdict]} {capitalized(TOO_FEW_GROUPS if race.end == FEW_GROUPS else NOT_COMPARED)}."
     sure = f"each limit 95 %, however often you look; {last.num_rounds} replicates"
     text = f"{said[race.verdict]} {capitalized(measure)}: {limits_text(last.claimed)} ({sure})."
     if race.is_final:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from mtlib.runtime.command_line import counted
-from results.answers.claim_words import claim_decision_words, claim_ending
-from results.records.race import DECIDED, LAST_ROUND, RaceRecord, RoundDecision
+from results.answers.claim_words import TOO_FEW_GROUPS, claim_decision_words, claim_ending
+from results.records.race import DECIDED, FEW_GROUPS, LAST_ROUND, RaceRecord, RoundDecision
 from results.records.trials import COMPLETED, TrialRecord
 from results.stats.texts import capitalized, named, searched_text
 
@@ -47,6 +47,8 @@ def ending_words(decision: RoundDecision, names: Mapping[int, str] | None = None
         return f"decided: {left} is left"
     if decision.end == LAST_ROUND:
         return f"there are no more rounds to show which of {left} is the best"
+    if decision.end == FEW_GROUPS:
+        return TOO_FEW_GROUPS
     return f"the remaining rounds (--replicates) are unlikely to show which of {left} is the best"
 
 

@@ -22,6 +22,7 @@ from mtlib.runtime.errors import require
 from results.records.race import (
     DECIDED,
     EXCLUDED_CLAIM,
+    FEW_GROUPS,
     LAST_ROUND,
     SHOWN_CLAIM,
     UNDECIDABLE,
@@ -75,10 +76,14 @@ def decide_round(
         look: with the number of rounds.
         rules: of the race.
     """
+    numbered = np.asarray(numbers)
+    among = ~np.isin(numbered, list(race.left_at))
+    if not models.degrees:
+        claimed, left = None if rules.claim is None else ClaimEstimate(), tuple(sorted(numbered[among].tolist()))
+        return RoundDecision(num_rounds=look.num_rounds, open=left, claimed=claimed, end=FEW_GROUPS)
     if rules.claim is not None:
         return decide_claim(models, numbers, look, rules)
-    means, numbered = configuration_means(models), np.asarray(numbers)
-    among = ~np.isin(numbered, list(race.left_at))
+    means = configuration_means(models)
     found = best_set(means, among, look=look)
     is_worse = among & ~found.is_left
     is_below_base = among & ~is_worse & below_base(means, np.flatnonzero(numbered == rules.base), look)
@@ -89,7 +94,7 @@ def decide_round(
     is_early = look.num_rounds < min(FEWEST_ROUNDS, rules.most_rounds)
     at_most = dict.fromkeys(np.flatnonzero(left).tolist(), rules.most_rounds) if is_early else {}
     pairs = found.pairs if (left == among).all() else None  # those of fewer are compared anew
-    needed = (rounds_needed(means, left, look, rules, pairs) or at_most) if means.scores.degrees else {}
+    needed = rounds_needed(means, left, look, rules, pairs) or at_most
     end = ""
     if left.sum() == 1:
         end = DECIDED
@@ -123,7 +128,7 @@ def decide_claim(models: ModelScores, numbers: Sequence[int], look: Look, rules:
     means, most = configuration_means(models), rules.most_rounds
     own = RoundDecision(num_rounds=look.num_rounds, open=tuple(sorted(numbers)), claimed=ClaimEstimate())
     is_last = look.num_rounds >= most
-    if len(numbers) < 2 or not models.degrees:  # the other one has no training that ended well, or few groups of rows
+    if len(numbers) < 2:  # the other one has no training that ended well
         return replace(own, end=UNDECIDABLE)
     if not means.has_replicates:  # as some have failed
         return replace(own, end=LAST_ROUND) if is_last else replace(own, expected_rounds=(most, most))

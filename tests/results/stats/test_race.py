@@ -11,6 +11,7 @@ from mtlib.training.epoch_report import EpochReport
 from results.records.race import (
     DECIDED,
     EXCLUDED_CLAIM,
+    FEW_GROUPS,
     LAST_ROUND,
     OPEN_CLAIM,
     SHOWN_CLAIM,
@@ -370,8 +371,9 @@ def test_race_over_too_few_groups_ends_at_its_first_decision_without_any_claim(c
     table = draw(np.array([0.1, 0.9]), 2, 0)
     models, look = replace(model_scores(table), degrees=0.0), Look(num_rounds=2, declared=None)
     found = decide_round(models, (0, 1), RaceRecord(), look, RaceRules(most_rounds=9, base=0, claim=claim))
-    assert found.end == UNDECIDABLE
+    assert found.end == FEW_GROUPS
     assert found.open == (0, 1)
+    assert (found.claimed is None) == (claim is None)
     assert (
         decide_round(replace(models, degrees=30.0), (0, 1), RaceRecord(), look, RaceRules(most_rounds=9)).end == DECIDED
     )
