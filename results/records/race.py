@@ -11,8 +11,8 @@ RACE_KEY = "race"
 """Key of `sweep.json`: the decisions after each round so far; absent of a sweep that is no race."""
 
 DECIDED, UNDECIDABLE, LAST_ROUND, FEW_GROUPS = "decided", "undecidable", "last round", "few groups"
-"""Why a race ended: one configuration is left, the rounds left are not likely to decide, there are no more, or dev examples
-are in too few groups for any difference to be claimed."""
+"""Why a race ended: one configuration is left, the rounds left are not likely to decide, there are no more, or dev
+examples are in too few groups for any difference to be claimed."""
 SHOWN_CLAIM, EXCLUDED_CLAIM, OPEN_CLAIM = "shown", "excluded", "open"
 """What is known of a claim. A race about one ends with the first or second of these, or as any other."""
 
