@@ -308,7 +308,7 @@ def teach_all(request: DistilRequest) -> list[Taught]:
     members, found = ensemble_members(request.selection), list[Taught]()
     for name, (train, further) in texts.items():
         task = request.selection.definitions[name]
-        parts: dict[TaughtRole, TaughtRows] = {"train": train_rows(train)}
+        parts: dict[TaughtRole, TaughtRows] = {"train": train_rows(task, train)}
         if further.texts:
             parts["augment"] = further
         for role, rows in parts.items():

@@ -365,8 +365,8 @@ def describe_groups(task: Task, table: Table) -> Iterator[str]:
         rows = f"{counted(len(table.ids), 'row')} in {counted(len(sizes), 'group')} that {names} connect"
         yield f"        {rows}, the largest {percent(sizes.max() / len(table.ids))} of rows"
         if table.split == "dev" and not are_usable(len(sizes), int(sizes.max()), len(table.ids)):
-            rule = f"at least {LEAST_GROUPS} groups, each with at most {percent(LARGEST_SHARE)} of rows, must be in dev"
-            yield f"        WARNING: {rule} for a difference between configurations to be more than chance"
+            few = f"fewer than {LEAST_GROUPS} groups, or with more than {percent(LARGEST_SHARE)} of them in one"
+            yield f"        WARNING: no difference between configurations can be claimed from rows in {few}"
 
 
 def describe_contradiction(task: Task, table: Table, rows: Sequence[int]) -> str:

@@ -144,6 +144,11 @@ def group_value(space: str, group: str) -> str:
     return f"{GROUP_MARK}{space}{GROUP_MARK}{group}" if group else ""
 
 
+def group_cell(value: str) -> str:
+    """Returns the group that `group_value` has marked; "" for none."""
+    return value.rpartition(GROUP_MARK)[2]
+
+
 def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:
     """Returns whether whole groups can be drawn and dealt to folds,
     by their number and the examples in the largest one."""

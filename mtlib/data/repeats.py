@@ -15,7 +15,7 @@ task's range; smaller differences are noise rather than a mistake."""
 
 @dataclass(frozen=True, kw_only=True)
 class DroppedRows:
-    """Train rows of a set that are left out, as they share a text with dev rows or held-out rows of a task."""
+    """Train rows of a set that are left out, as they share a text or a group with dev or held-out rows of a task."""
 
     share: float
     """Of the set's train rows."""

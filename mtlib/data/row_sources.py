@@ -439,6 +439,7 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path, findings
         is_numbered=layout.is_numbered,
         delimiters=source.delimiters,
         num_filters=len(filters),
+        watched=[name for name in (*layout.group_columns, *layout.slice_columns) if name not in filters],
         headers=[layout.header, *unlabelled] if layout.header else [],
         list_column=layout.label_column if is_labelled and not has_labels_elsewhere else "",
         class_names=layout.class_names,

@@ -55,7 +55,7 @@ class Table:
     notes: tuple[str, ...] = ()
     """Lines about how the files were read."""
     dropped: DroppedRows | None = None
-    """Train rows that are left out because of a text in dev or held-out rows; None without any."""
+    """Train rows that are left out because of a text or a group in dev or held-out rows; None without any."""
 
 
 def connecting_columns(table: Table) -> list[list[str]]:

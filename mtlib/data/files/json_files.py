@@ -57,7 +57,7 @@ def read_json_stream(stream: IO[bytes], name: str, is_lines: bool, wanted: Wante
     keys, is_numbered = wanted.columns, False
     if wanted.is_numbered and not (keys[0] and value_of_key(first[1], keys[0]) is not MISSING):
         keys, is_numbered = keys[1:], True
-    names = {last_key(key) for key in keys}  # rows of exports have some values twice, with dots and without
+    names = {last_key(key) for key in wanted.unwatched}  # rows of exports have some values twice, with dots and without
     others = (key for key in keys_of(first[1]) if last_key(key) not in names)
     unwanted = ((key, functools.partial(value_of_key, key=key, missing="")) for key in others)
     for where, item in count_splits(itertools.chain([first], rows), unwanted, wanted):

@@ -51,7 +51,7 @@ def count_split_values(
         read_batches: returns all rows, by the number of rows of a batch and the names of the columns.
         wanted: gets the values.
     """
-    others = [field.name for field in schema if holds_text(field.type) and field.name not in wanted.columns]
+    others = [field.name for field in schema if holds_text(field.type) and field.name not in wanted.unwatched]
     if not others or not wanted.split:
         return
     first = next(iter(read_batches(SPLIT_ROWS, others)), pa.record_batch({}))

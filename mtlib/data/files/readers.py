@@ -112,6 +112,8 @@ class Wanted:
     """How text is read, as far as its format does not say it."""
     num_filters: int = 0
     """How many columns stand after that of the id by which rows are selected."""
+    watched: Sequence[str] = ()
+    """Columns that may say which split each row is for although they are wanted."""
     split: str = "train"
     """Whose rows are read of a JSON object that has an array for each split; empty: rows are of no split."""
     findings: SourceFindings = field(default_factory=SourceFindings)
@@ -119,6 +121,11 @@ class Wanted:
     class_names: ClassNames | None = None
     """For Parquet and data sets that carry names for the numbers of the last column. None: the numbers are the cells.
     Otherwise the names are, and must be `class_names.names` in their order, unless that is empty."""
+
+    @property
+    def unwatched(self) -> set[str]:
+        """The wanted columns that do not say which split a row is for."""
+        return {*self.columns} - {*self.watched}
 
 
 def with_carried(wanted: Wanted, has_column: Callable[[str], bool]) -> Wanted:
@@ -263,7 +270,7 @@ def read_table(
     check_delimiter(where, header, wanted.columns, delimiters)
     wanted = with_carried(wanted, header.__contains__)
     positions = find_columns(where, header, wanted)
-    unwanted = [(name, operator.itemgetter(at)) for at, name in enumerate(header) if name not in wanted.columns]
+    unwanted = [(name, operator.itemgetter(at)) for at, name in enumerate(header) if name not in wanted.unwatched]
     for where, cells in count_splits(checked_rows(records, header, is_filled), unwanted, wanted):
         yield where, [str(next(wanted.findings.row_numbers)) if at is None else cells[at].strip() for at in positions]
 

@@ -1,7 +1,7 @@
 """Rows that teach students: their files, and the logits that models give them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mtlib.config.data import SourceConfig
 from mtlib.config.schema import to_dict
+from mtlib.data.hold_out import group_cell
 from mtlib.data.tables import Table
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.storage import is_file, open_folder
@@ -41,18 +42,24 @@ class TaughtRows:
     texts: Sequence[tuple[str, ...]]
     labels: np.ndarray | None
     """As in `mtlib.data.tables.Table`; None without labels."""
+    further: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The cells of the columns of groups and slices, which a task's own rows must have."""
 
     @cached_property
     def key(self) -> str:
         """A hash of the rows."""
-        return hash_of([FILE_VERSION, self.texts, self.ids, np.asarray(self.labels).tolist()])
+        further = [dict(self.further)] if self.further else []
+        return hash_of([FILE_VERSION, self.texts, self.ids, np.asarray(self.labels).tolist(), *further])
 
 
-def train_rows(table: Table) -> TaughtRows:
+def train_rows(task: Task, table: Table) -> TaughtRows:
     """Returns a task's own train rows, without augmentation."""
     own = slice(table.num_own_rows)
     texts = list(zip(*table.texts, strict=True))
-    return TaughtRows(ids=table.ids[own], texts=texts[own], labels=table.labels[own])
+    groups = zip(() if task.files is None else task.files.group_columns, table.groups, strict=False)
+    further = {name: list(map(group_cell, cells[own])) for name, cells in groups}
+    further |= {name: cells[own] for name, cells in table.slices.items()}
+    return TaughtRows(ids=table.ids[own], texts=texts[own], labels=table.labels[own], further=further)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +105,9 @@ def table_of(task: Task, rows: TaughtRows, logits: Floats) -> pa.Table:
     values = zip(logit_columns(task), logits.astype(np.float32).T, strict=True)
     labels = [None] * len(rows.ids) if rows.labels is None else label_values(task, rows.labels)
     kind = pa.list_(pa.string()) if task.kind_entry.has_several_labels else pa.string()
-    return pa.table({ID_COLUMN: rows.ids, **texts, **dict(values), LABEL_COLUMN: pa.array(labels, kind)})
+    return pa.table(
+        {**rows.further, ID_COLUMN: rows.ids, **texts, **dict(values), LABEL_COLUMN: pa.array(labels, kind)}
+    )
 
 
 def text_columns(task: Task) -> tuple[str, ...]:

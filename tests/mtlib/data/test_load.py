@@ -534,3 +534,16 @@ def test_a_split_of_a_saved_data_set_has_groups_and_dates(tmp_path: Path) -> Non
     tables = read_data(tones(tone=files), tmp_path)
     assert len(tables["tone", "dev"].ids) == 12
     assert not documents_of(tables["tone", "dev"]) & documents_of(tables["tone", "train"])
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.jsonl", "own.parquet", "own.xlsx"])
+def test_a_slice_that_says_which_rows_are_for_which_split_is_not_read_as_train_alone(tmp_path: Path, name: str) -> None:
+    frame = grouped_frame(80).assign(part=["train", "test"] * 40)
+    save(frame, tmp_path / name)
+    files = of_documents(train=name, slice_columns=("part", "doc"))
+    message = one_line_error(read_data, tones(tone=files), tmp_path)
+    assert message.startswith(f"{name}: column part says which rows are for which split (train 40, test 40): ")
+    where = RowSelection(where=(("part", "train"),))
+    assert set(read_data(tones(tone=replace(files, train_rows=where)), tmp_path)["tone", "dev"].slices["part"]) == {
+        "train"
+    }

@@ -93,7 +93,7 @@ def test_values_that_are_no_cells_are_left_out(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([{**row, **more} for row in ROWS]), buffer)
     sample = written(tmp_path, "a.parquet", buffer.getvalue())
-    assert list(sample.names) == ["text", "label", "days", "sums"]
+    assert list(sample.names) == ["text", "label", "day", "days", "sums"]
 
 
 def test_names_of_classes_keep_their_order(tmp_path: Path) -> None:

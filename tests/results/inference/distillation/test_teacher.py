@@ -25,7 +25,10 @@ def taught_by(folder: Path, data: Path, home: Path, task: str, *further: Further
     """What the ensemble of a trained sweep teaches; notes are dropped."""
     source, selection = source_of(folder), read_selection(folder)
     train, new = read_task_texts(selection, task, source, data, further, lambda _line: None)
-    parts: list[tuple[TaughtRole, TaughtRows]] = [("train", train_rows(train)), ("augment", new)]
+    parts: list[tuple[TaughtRole, TaughtRows]] = [
+        ("train", train_rows(selection.definitions[task], train)),
+        ("augment", new),
+    ]
     return [
         teach(selection.definitions[task], role, lesson_of(selection, task, rows), source, home, lambda _line: None)
         for role, rows in parts
