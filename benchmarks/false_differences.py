@@ -320,7 +320,7 @@ def scores_of(predictions: Floats, labels: Floats, groups: Numbers, metric: str 
         scores=scores,
         covariance=covariance_over_examples(influence, groups) * (len(groups) / num_rows),
         trainings=numbers,
-        degrees=drawn_groups(influence, groups).degrees,
+        degrees=drawn_groups(influence, groups).degrees_of_differences(numbers),
     )
 
 

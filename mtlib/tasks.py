@@ -222,6 +222,11 @@ class Task:
         return f"{low:.3f} to {high:.3f}"
 
     @property
+    def has_groups(self) -> bool:
+        """Whether its files say which rows belong together."""
+        return self.files is not None and bool(self.files.group_columns or self.files.group_file)
+
+    @property
     def is_pair(self) -> bool:
         return len(self.text_columns) == 2
 

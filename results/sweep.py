@@ -328,8 +328,8 @@ class Sweep:
             ids, labels, logits = stack_predictions(root, task, split, wanted)
             if split != "dev":
                 return PredictedRows(labels=labels, logits=logits)
-            slices = read_slices(self.path, task, ids) or {}
-            return PredictedRows(labels=labels, logits=logits, groups=read_groups(self.path, task, ids), slices=slices)
+            groups, slices = read_groups(self.path, self.tasks[task], ids), read_slices(self.path, task, ids)
+            return PredictedRows(labels=labels, logits=logits, groups=groups, slices=slices or {})
 
         return read_scores(self.records, self.curves, self.tasks, read)
 

@@ -1,7 +1,4 @@
-"""Describes the tasks of a data folder: `python -m mtlib.data DIR`.
-
-It is above 400 lines because each line that it prints has a function here.
-"""
+"""Describes the tasks of a data folder: `python -m mtlib.data DIR`; each line that it prints has a function here."""
 
 import argparse
 import csv
@@ -108,8 +105,8 @@ def run_description(arguments: Sequence[str] | None) -> None:
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
     has_use = options.max_length is None or options.encoder is not None
     require(has_use, "--max-length must come with --encoder NAME, whose tokens are counted", "none")
-    if options.near_copies is not None:
-        show_near_copies(options.folder, options.methods, options.near_copies)
+    if options.near_copies:
+        show_near_copies(options.folder, options.methods, options.similarity)
     elif options.contradictions:
         show_lines(list_contradictions(options.folder, options.methods))
     elif is_unknown(options.folder):
@@ -142,11 +139,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--contradictions", action="store_true", help=words)
     words = (
         "print as CSV the texts of train and dev that have near copies, with the number of their set, to be group_file "
-        f"in {TASK_FILE}, and examples on standard error; near copies have pieces of 5 letters and digits of at least "
-        f"this Jaccard similarity (default: {DEFAULT_SIMILARITY:g})"
+        f"in {TASK_FILE}, and examples on standard error"
     )
-    add = parser.add_argument
-    add("--near-copies", metavar="SIMILARITY", type=number, nargs="?", const=DEFAULT_SIMILARITY, help=words)
+    parser.add_argument("--near-copies", action="store_true", help=words)
+    words = "with --near-copies: the least Jaccard similarity of their pieces of 5 letters and digits (default: {:g})"
+    words = words.format(DEFAULT_SIMILARITY)
+    parser.add_argument("--similarity", metavar="S", type=number, default=DEFAULT_SIMILARITY, help=words)
     parser.add_argument("--glue", action="store_true", help=f"print a {TASK_FILE} of GLUE's nine tasks")
     return parser
 

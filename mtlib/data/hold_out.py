@@ -152,7 +152,7 @@ def group_cell(value: str) -> str:
 def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:
     """Returns whether whole groups can be drawn and dealt to folds,
     by their number and the examples in the largest one."""
-    return num_groups == num_examples or (num_groups >= LEAST_GROUPS and largest_group <= LARGEST_SHARE * num_examples)
+    return num_groups >= LEAST_GROUPS and largest_group <= LARGEST_SHARE * num_examples
 
 
 def group_rows(columns: Texts) -> np.ndarray:

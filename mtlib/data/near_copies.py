@@ -39,7 +39,7 @@ def find_near_copies(texts: Iterable[str], similarity: float) -> dict[str, int]:
     Raises:
         ValueError: the library datasketch is missing, or the similarity is out of range.
     """
-    require(0.1 <= similarity <= 0.99, "--near-copies must be a similarity from 0.1 to 0.99", similarity)
+    require(0.1 <= similarity <= 0.99, "--similarity must be from 0.1 to 0.99", similarity)
     spellings = defaultdict[str, list[str]](list)
     for text in dict.fromkeys(map(normalise, texts)):
         spellings[letters_of(text)].append(text)

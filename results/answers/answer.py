@@ -140,7 +140,7 @@ def task_answers(effects: SweepEffects) -> Iterator[str]:
         reason = f"not known: {why_uncertain(effects, column)}."
         yield f"{column.title}: {words if column.is_known else reason}"
     yield from amount_lines(effects.amounts, next(iter(effects.columns.values())).tasks)
-    if effects.search == "grid" and not all(column.is_known for column in effects.compared):
+    if effects.search == "grid" and not all(column.is_known or column.few_groups for column in effects.compared):
         yield f"For an answer:\n{COMMAND_INDENT}{resume_command(effects.path)} --replicates {MORE_REPLICATES}"
 
 

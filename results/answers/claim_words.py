@@ -28,7 +28,6 @@ def claim_decision_words(decision: RoundDecision) -> str:
     by round 5`."""
     assert decision.claimed is not None
     state, found = claim_ending(decision) or "the claim is open", limits_text(decision.claimed)
-    state, found = claim_ending(decision) or "the claim is open", limits_text(decision.claimed)
     if not found:
         return f"Round {decision.num_rounds}: {state}"
     needed, most = decision.claimed.needed, max(decision.expected_rounds, default=0)

@@ -16,8 +16,10 @@ def few_groups_words(found: Mapping[str, DrawnGroups]) -> str:
     parts = []
     for title, drawn in found.items():
         rule = f"at least {LEAST_GROUPS} are needed"
-        if drawn.num_groups >= LEAST_GROUPS:
+        if len(drawn.sizes) >= LEAST_GROUPS:
             share = drawn.largest / drawn.num_examples
             rule = f"the largest has {share:.0%} of the rows, and {LARGEST_SHARE:.0%} is the most"
-        parts.append(f"dev rows of {title} in {counted(drawn.num_groups, 'group')} ({rule})")
+        if len(drawn.sizes) == 1:
+            rule += ", and --resume writes the record of groups again, if that is lost"
+        parts.append(f"dev rows of {title} in {counted(len(drawn.sizes), 'group')} ({rule})")
     return f"no difference can be claimed from {' and '.join(parts)}"

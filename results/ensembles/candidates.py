@@ -173,7 +173,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
     rule = f"every example of {task.name}-dev must have a label to select by"
     lacks_label = np.isnan(labels).reshape(len(ids), -1).any(axis=1)
     require(not lacks_label.any(), rule, f"none for {ids[int(lacks_label.argmax())]}")
-    recorded = (read_groups(sweep, task.name, ids) for sweep in sweeps)
+    recorded = [groups for sweep in sweeps if (groups := read_groups(sweep, task, ids)) is not None]
     sliced = (read_slices(sweep, task.name, ids) for sweep in sweeps)
     return Pool(
         task=task,
@@ -181,7 +181,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
         ids=tuple(ids),
         labels=labels,
         outputs=outputs,
-        text_groups=next((groups for groups in recorded if groups is not None), None),
+        text_groups=max(recorded, key=lambda groups: len(np.unique(groups)), default=None),
         slices=next(filter(None, sliced), {}),
         lost={**lost, **copied},
     )

@@ -87,7 +87,7 @@ def forest_caption(key: SearchedKey, values: Sequence[ValueEffect]) -> str:
     if len({value.is_significant for value in known}) > 1:
         sentences.append("Intervals that exclude 0 are coloured, others are grey.")
     if len(known) < len(compared):
-        sentences.append("A value without an interval was not trained often enough.")
+        sentences.append("A value without an interval was not trained often enough, or dev rows are in too few groups.")
     return " ".join(sentences)
 
 

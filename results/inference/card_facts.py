@@ -74,7 +74,7 @@ def dev_interval(root: SubTreeFileSystem, trial: str, epoch: int, task: Task) ->
         return None
     labels = labels_array(table)
     values = example_values(task, logits_array(table), labels)[None]
-    groups = independent_groups(read_groups(root, task.name, table["id"].to_pylist()), len(labels))
+    groups = independent_groups(read_groups(root, task, table["id"].to_pylist()), len(labels))
     found = tuple(sorted(map(task.value_of, score_interval(task, values, labels, groups))))
     return (found[0], found[1]) if len(set(found)) == 2 else None
 

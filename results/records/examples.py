@@ -17,6 +17,7 @@ from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.tables import Table, connecting_columns, content_fingerprint
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import Location, full_path, open_folder
+from mtlib.tasks import Task
 from results.records.files import (
     check_schema,
     open_parquet,
@@ -118,19 +119,23 @@ def slices_schema(names: Iterable[str]) -> pa.Schema:
     return table_schema("slices", dict.fromkeys(["id", *names], pa.string()))
 
 
-def read_groups(folder: Location, task: str, ids: Sequence[str]) -> npt.NDArray[np.intp] | None:
-    """(rows,) the group of dev rows by their ids; None if the sweep has not recorded them all.
+def read_groups(folder: Location, task: Task, ids: Sequence[str]) -> npt.NDArray[np.intp] | None:
+    """(rows,) the group of a task's dev rows by their ids; None if the sweep has not recorded them all.
+
+    Rows of a task whose files say which belong together are then in a single group: nothing else is safe.
 
     Raises:
         ValueError: the file is damaged or of another schema; one line names it.
     """
     try:
-        table = read_parquet(open_folder(folder), examples_path(task), EXAMPLES)
+        table = read_parquet(open_folder(folder), examples_path(task.name), EXAMPLES)
+        known = dict(zip(table["id"].to_pylist(), table["group"].to_pylist(), strict=True))
     except FileNotFoundError:
-        return None
-    known = dict(zip(table["id"].to_pylist(), table["group"].to_pylist(), strict=True))
+        known = {}
     found = [known.get(name) for name in ids]
-    return None if None in found else np.array(found, dtype=np.intp)
+    if None not in found:
+        return np.array(found, dtype=np.intp)
+    return np.zeros(len(ids), dtype=np.intp) if task.has_groups else None
 
 
 def read_slices(folder: Location, task: str, ids: Sequence[str]) -> dict[str, list[str]] | None:

@@ -105,14 +105,14 @@ class CrossFitted:
         `results.stats.covariance.covariance_over_examples`.
         """
         shares = np.bincount(np.unique(self.groups, return_inverse=True)[1]) / len(self.labels)
-        scales = len(shares) / len(self.labels) / np.sqrt(np.maximum(1 - shares, np.finfo(float).tiny))
+        scales = len(shares) / len(self.labels) / np.sqrt(np.where(shares < 1, 1 - shares, 1.0))
         return np.asarray(sum_groups(self.row_influences, self.groups) * scales)
 
     def degrees_over(self, other: "CrossFitted | None" = None) -> float:
         """Degrees of freedom of the variance over examples of the score, or of its difference from another one; 0 where
         examples are in too few groups for any difference to be claimed."""
         influence = self.row_influences[:1] - (0.0 if other is None else other.row_influences[:1])
-        return drawn_groups(influence, np.unique(self.groups, return_inverse=True)[1]).degrees
+        return drawn_groups(influence, np.unique(self.groups, return_inverse=True)[1]).degrees_of_mean(np.arange(1))
 
     @property
     def standard_error(self) -> float:

@@ -23,7 +23,7 @@ from results.records.selection import HeldOutScores, Selection, SliceScore
 from results.stats.groups import text_groups_of
 from results.stats.intervals import score_interval
 from results.stats.resampling import Floats, score_examples
-from results.stats.slices import slice_models
+from results.stats.slices import SlicedRows
 
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
@@ -45,8 +45,8 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
         scores[task] = float(score_examples(definition, values, labels)[0])
         groups = text_groups_of(table)
         intervals[task] = score_interval(definition, values, labels, groups, seed=selection.seed)
-        sliced = slice_models(definition, values, labels, groups, table.slices)
-        slices[task] = tuple(own.score(definition, np.arange(1)) for own in sliced)
+        sliced = SlicedRows(task=definition, values=values, labels=labels, groups=groups, columns=table.slices)
+        slices[task] = tuple(own.score for own in sliced.scores_of(np.arange(1)))
     time = record_evaluation(places_of(selection, list(selection.tasks), source))
     num_examples = {task: len(table.ids) for task, table in tables.items()}
     return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples, slices=slices)

@@ -147,7 +147,7 @@ def one_model_sentences(selection: Selection) -> list[str]:
         shared = next((score for score in chosen.methods if score.name == ONE_MODEL), None)
         if shared is None or chosen.method == ONE_MODEL:
             return []
-        if chosen.score.cross_fitted - shared.cross_fitted > shared.standard_error:
+        if not shared.interval or chosen.score.cross_fitted - shared.cross_fitted > shared.standard_error:
             return []
     if len(selection.tasks) < 2:
         return []
@@ -247,11 +247,11 @@ def shared_text_sentences(selection: Selection) -> Iterator[str]:
         elif chosen.num_groups < chosen.num_examples:
             grouped.append(name)
     if grouped:
-        yield "Dev examples that texts connect are drawn, and dealt to folds, as whole groups."
+        yield "Dev examples that texts or groups connect are drawn, and dealt to folds, as whole groups."
     if unusable:
         yield (
             f"{', '.join(unusable)}: too few groups of connected examples, or one too large: no difference is claimed, "
-            "the single best model is taken, and folds are of single examples, so scores may be too high."
+            "and folds are of single examples, so that expected scores may be too high."
         )
     if unknown:
         yield (

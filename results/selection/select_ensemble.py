@@ -19,7 +19,7 @@ from results.selection.cross_fitting import CrossFitted, cross_fit, example_erro
 from results.selection.method_scores import method_scores
 from results.selection.shared_model import SharedModel
 from results.stats.resampling import Numbers
-from results.stats.slices import slice_models
+from results.stats.slices import SlicedRows
 
 
 def automatic_method(methods: Mapping[str, Choose]) -> Choose:
@@ -40,8 +40,6 @@ def one_standard_error_rule(fitted: Mapping[str, CrossFitted]) -> str:
     favour simple methods further.
     """
     best = max(fitted.values(), key=lambda found: found.score)
-    if not best.degrees_over():
-        return next(iter(fitted))  # no difference can be claimed from so few groups of examples
     for name, found in fitted.items():
         if best.score - found.score <= example_error(best.influences - found.influences):
             return name
@@ -97,7 +95,9 @@ def select_ensemble(
     for name, choose in methods.items():
         fitted[name] = cross_fit(distinct, choose, settings, rows, num_repeats=num_repeats)
         chosen[name] = kept, choose(kept, rows, settings)
-    if method == AUTOMATIC:
+    if method == AUTOMATIC and not fitted[SINGLE].degrees_over():
+        method = SINGLE  # no difference can be claimed from so few groups of examples
+    elif method == AUTOMATIC:
         method = one_standard_error_rule({name: fitted[name] for name in methods})
         fitted[AUTOMATIC] = cross_fit(distinct, automatic_method(methods), settings, rows, num_repeats=num_repeats)
         if not is_above(fitted[AUTOMATIC], fitted[SINGLE]):
@@ -131,8 +131,10 @@ def select_ensemble(
 
 def slice_scores(fitted: CrossFitted, pool: Pool) -> tuple[SliceScore, ...]:
     """Returns the cross-fitted scores on slices of a pool's examples, means over the repeats."""
-    sliced = slice_models(pool.task, fitted.values, pool.labels, pool.groups, pool.slices)
-    return tuple(own.score(pool.task, np.arange(len(fitted.values))) for own in sliced)
+    sliced = SlicedRows(
+        task=pool.task, values=fitted.values, labels=pool.labels, groups=pool.groups, columns=pool.slices
+    )
+    return tuple(own.score for own in sliced.scores_of(np.arange(len(fitted.values))))
 
 
 def check_rows(pool: Pool, settings: Settings) -> Numbers:

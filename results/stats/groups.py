@@ -10,8 +10,8 @@ from mtlib.data.hold_out import are_usable, group_rows, normalise_columns
 from mtlib.data.tables import Table, connecting_columns
 from results.stats.resampling import Floats, Numbers
 
-MANY_DEGREES = 1000
-"""Degrees of freedom from which on a variance counts as known: intervals are then at most .2 % too narrow."""
+MANY_DEGREES = 300
+"""Degrees of freedom from which on a variance counts as known: intervals are then at most .4 % too narrow."""
 
 
 def independent_groups(text_groups: npt.ArrayLike | None, num_examples: int) -> Numbers:
@@ -33,37 +33,63 @@ def fold_groups(groups: Numbers) -> Numbers:
     return groups if is_usable else np.arange(len(groups))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnGroups:
-    """The groups that examples were drawn in, and how well they show a variance."""
+    """The groups that examples were drawn in, and how well they show variances."""
 
-    num_examples: int
-    num_groups: int
-    largest: int
-    """Examples in the largest group."""
-    degrees: float
-    """Degrees of freedom of a variance over examples, infinite from `MANY_DEGREES` on; 0 where the groups are too few,
-    or one too large, for any difference to be claimed."""
+    sizes: Numbers
+    """(groups,) examples in each."""
+    by_row: Floats
+    """(models, models) products of two models' influences, summed over examples."""
+    by_group: Floats
+    """(models, models) products of their sums over groups."""
+
+    @property
+    def largest(self) -> int:
+        """Examples in the largest group."""
+        return int(self.sizes.max())
+
+    @property
+    def num_examples(self) -> int:
+        """Examples in all groups."""
+        return int(self.sizes.sum())
+
+    @property
+    def are_usable(self) -> bool:
+        """Whether any difference can be claimed: groups are not too few, and none is too large."""
+        return are_usable(len(self.sizes), self.largest, self.num_examples)
+
+    def degrees_of_differences(self, models: Numbers) -> float:
+        """Degrees of freedom of the variance over examples of differences between some models; see `degrees`."""
+        weights = np.eye(len(models)) - 1 / len(models)
+        return self.degrees_of_mean(models) if len(models) == 1 else self.degrees(models, weights)
+
+    def degrees_of_mean(self, models: Numbers) -> float:
+        """Degrees of freedom of the variance over examples of the mean score of some models; see `degrees`."""
+        return self.degrees(models, np.full((len(models), len(models)), 1 / len(models) ** 2))
+
+    def degrees(self, models: Numbers, weights: Floats) -> float:
+        """Degrees of freedom of a variance over examples: infinite from `MANY_DEGREES` on, and 0 where groups are not
+        usable. The correlation of two examples of a group is that of the sum of products of influences with `weights`,
+        (models, models)."""
+        if not self.are_usable:
+            return 0.0
+        rows, groups = (float((own[np.ix_(models, models)] * weights).sum()) for own in (self.by_row, self.by_group))
+        pairs = float(self.sizes @ (self.sizes - 1.0)) / self.num_examples
+        correlation = min(max((groups - rows) / (rows * pairs), 0.0), 1.0) if rows * pairs > 0 else 0.0
+        found = degrees_of_variance(self.sizes, correlation)
+        return math.inf if found >= MANY_DEGREES else found
 
 
 def drawn_groups(influence: Floats, groups: Numbers) -> DrawnGroups:
-    """Returns the groups of examples, and the degrees of freedom of a variance over them.
+    """Returns the groups of examples, and what models' influences have in common within them.
 
     Args:
         influence: (models, rows) of each example on the score, with mean 0 over examples.
         groups: (rows,) as `independent_groups`.
     """
-    sizes = np.bincount(groups)
-    largest = int(sizes.max())
-    degrees = 0.0
-    if len(sizes) > 1 and are_usable(len(sizes), largest, len(groups)):
-        degrees = degrees_of_variance(sizes, correlation_within(influence, groups))
-    return DrawnGroups(
-        num_examples=len(groups),
-        num_groups=len(sizes),
-        largest=largest,
-        degrees=math.inf if degrees >= MANY_DEGREES else degrees,
-    )
+    sums = sum_groups(influence, groups)
+    return DrawnGroups(sizes=np.bincount(groups), by_row=influence @ influence.T, by_group=sums @ sums.T)
 
 
 def degrees_of_variance(sizes: Numbers, correlation: float) -> float:
@@ -91,16 +117,6 @@ def degrees_of_variance(sizes: Numbers, correlation: float) -> float:
     trace = scales @ (sums + diagonal)
     squares = scales**2 @ (sums**2 + 2 * sums * diagonal) + np.trace(product @ product)
     return float(trace**2 / squares)
-
-
-def correlation_within(influence: Floats, groups: Numbers) -> float:
-    """Returns the correlation of two examples of a group, from 0 to 1: that of the differences between models, or of
-    one model's influences; arguments as of `drawn_groups`."""
-    values = influence - influence.mean(axis=0) if len(influence) > 1 else influence
-    sizes, squares = np.bincount(groups), float((values**2).sum())
-    pairs = float(sizes @ (sizes - 1.0)) / len(groups)
-    between = float((sum_groups(values, groups) ** 2).sum()) - squares
-    return min(max(between / (squares * pairs), 0.0), 1.0) if squares * pairs > 0 else 0.0
 
 
 def text_groups_of(table: Table) -> Numbers:

@@ -27,5 +27,6 @@ def score_interval(
     resampled = bootstrap_scores(task, values, labels, groups=groups, seed=seed)
     if len(values) == 2:
         influence, resampled = influence[:1] - influence[1:], resampled[:1] - resampled[1:]
-    degrees = drawn_groups(influence, groups).degrees
-    return percentile_interval(resampled[0], degrees) if degrees else ()
+    drawn = drawn_groups(influence, groups)
+    degrees, number = drawn.degrees_of_mean(np.arange(1)), len(drawn.sizes)
+    return percentile_interval(resampled[0], degrees, scale=(number / (number - 1)) ** 0.5) if degrees else ()

@@ -100,15 +100,18 @@ def replicate_error(scores: npt.ArrayLike) -> float | None:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def percentile_interval(resampled: Floats, degrees: float = math.inf) -> tuple[float, float]:
+def percentile_interval(resampled: Floats, degrees: float = math.inf, *, scale: float = 1.0) -> tuple[float, float]:
     """Low and high of the percentile interval of resampled scores, (resamples,), at `CONFIDENCE`.
 
-    Of few groups resamples vary too little: then the tails are those of a t distribution with these degrees of freedom.
+    Args:
+        degrees: of freedom of their variance, which decide the tails.
+        scale: by how much their standard deviation is too small, which the tails correct: resampled groups, n of them,
+            have n - 1 where n were to be.
 
     Source: Hesterberg (2015), "What teachers should know about the bootstrap", section 3.2.
     """
     tail = (1 - CONFIDENCE) / 2
     if not math.isinf(degrees):
-        tail = float(ndtr(np.sqrt((degrees + 1) / degrees) * stats.t.ppf(tail, degrees)))
+        tail = float(ndtr(scale * stats.t.ppf(tail, degrees)))
     low, high = np.quantile(resampled, (tail, 1 - tail)).tolist()
     return low, high

@@ -26,8 +26,8 @@ def slices_of(row: RankedConfiguration, scores: TrialScores) -> Iterator[tuple[s
     """Yields the scores of a configuration on all slices, each with its task."""
     for task, own in scores.slices.items():
         trials = [trial for trial in row.trials if trial in scores.values[task, "dev"]]
-        for sliced in own if trials else ():
-            yield task, sliced.score(scores.tasks[task], scores.places(task, trials))
+        for sliced in own.scores_of(scores.places((task, "dev"), trials)) if trials else ():
+            yield task, sliced.score
 
 
 def slices_frame(rows: Sequence[RankedConfiguration], scores: TrialScores) -> pd.DataFrame:

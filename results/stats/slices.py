@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from mtlib.tasks import Task
@@ -24,6 +23,7 @@ BLANK = "(blank)"
 class SlicedModels:
     """The scores of models on one slice."""
 
+    task: Task
     column: str
     value: str
     scores: Floats
@@ -33,27 +33,51 @@ class SlicedModels:
     drawn: DrawnGroups
     """The groups of the slice's examples."""
 
-    def score(self, task: Task, models: Numbers) -> SliceScore:
-        """Returns the mean score of some models.
+    @property
+    def score(self) -> SliceScore:
+        """The mean score of the models.
 
         Few predictions may all be right: the standard error of a classification is at least the one of a share of 2
         among n + 4, for n groups (Agresti and Coull 1998).
         """
-        value, drawn = float(self.scores[models].mean()), self.drawn
+        value, drawn, number = float(self.scores.mean()), self.drawn, len(self.drawn.sizes)
         found = SliceScore(
             column=self.column,
             value=self.value,
             num_examples=drawn.num_examples,
-            num_groups=drawn.num_groups,
+            num_groups=number,
             score=None if np.isnan(value) else value,
         )
-        if found.score is None or not drawn.degrees:
+        degrees = drawn.degrees_of_mean(np.arange(len(self.scores)))
+        if found.score is None or not degrees:
             return found
-        share = 0.0 if task.is_regression else 2 / (drawn.num_groups + 4)
-        variance = max(float(self.covariance[np.ix_(models, models)].mean()), share * (1 - share) / drawn.num_groups)
-        half = float(stats.t.isf((1 - CONFIDENCE) / 2, drawn.degrees) * np.sqrt(variance))
-        bounds = np.clip([value - half, value + half], *task.metric_entry.bounds(task.label_range))
+        share = 0.0 if self.task.is_regression else 2 / (number + 4)
+        variance = max(float(self.covariance.mean()), share * (1 - share) / number)
+        half = float(stats.t.isf((1 - CONFIDENCE) / 2, degrees) * np.sqrt(variance))
+        bounds = np.clip([value - half, value + half], *self.task.metric_entry.bounds(self.task.label_range))
         return replace(found, interval=tuple(bounds.tolist()))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SlicedRows:
+    """Examples that have slices, and what models predict for them."""
+
+    task: Task
+    values: Floats
+    """(models, rows) or (models, rows, num_classes), as `results.stats.resampling.example_values`."""
+    labels: Floats
+    """(rows,)."""
+    groups: Numbers
+    """(rows,) as `results.stats.groups.independent_groups`."""
+    columns: Mapping[str, Sequence[str]]
+    """The cells of each column, one per row."""
+
+    def scores_of(self, models: Numbers) -> list[SlicedModels]:
+        """Returns the scores of some models on all slices."""
+        return [
+            slice_models(self.task, column, value, self.values[models][:, rows], self.labels[rows], self.groups[rows])
+            for column, value, rows in slice_rows(self.columns)
+        ]
 
 
 def slice_rows(columns: Mapping[str, Sequence[str]]) -> list[tuple[str, str, Numbers]]:
@@ -71,34 +95,27 @@ def slice_rows(columns: Mapping[str, Sequence[str]]) -> list[tuple[str, str, Num
     return found
 
 
-def slice_models(
-    task: Task, values: Floats, labels: npt.ArrayLike, groups: Numbers, columns: Mapping[str, Sequence[str]]
-) -> list[SlicedModels]:
-    """Returns the scores of models on all slices.
+def slice_models(task: Task, column: str, value: str, values: Floats, labels: Floats, groups: Numbers) -> SlicedModels:
+    """Returns the scores of models on one slice; arguments as of `SlicedRows`, with the rows of the slice alone."""
+    own, unknown = independent_groups(groups, len(labels)), np.full(len(values), np.nan)
+    scores, influence = unknown, np.zeros((len(values), len(labels)))
+    if is_defined_on(task, labels):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = score_examples(task, values, labels), task.metric_entry.influences(values, labels)
+        if all(np.isfinite(part).all() for part in found):
+            scores, influence = found
+    covariance, drawn = covariance_over_examples(influence, own), drawn_groups(influence, own)
+    return SlicedModels(task=task, column=column, value=value, scores=scores, covariance=covariance, drawn=drawn)
 
-    Args:
-        task: whose metric.
-        values: (models, rows) or (models, rows, num_classes), as `results.stats.resampling.example_values`.
-        labels: (rows,).
-        groups: (rows,) as `results.stats.groups.independent_groups`.
-        columns: the cells of each column, one per row.
-    """
-    found, every = [], np.asarray(labels, dtype=np.float64)
-    for column, value, rows in slice_rows(columns):
-        with np.errstate(invalid="ignore", divide="ignore"):  # a correlation of one row has no value
-            scores = score_examples(task, values[:, rows], every[rows])
-            influence = task.metric_entry.influences(values[:, rows], every[rows])
-        own = independent_groups(groups[rows], len(rows))
-        # A correlation with equal labels, or the F1 of a class that no row has, is 0 whatever is predicted.
-        is_void = not task.metric_entry.is_mean and not influence.any() and not scores.any()
-        is_defined = not is_void and bool(np.isfinite(influence).all() and np.isfinite(scores).all())
-        found.append(
-            SlicedModels(
-                column=column,
-                value=value,
-                scores=scores if is_defined else np.full(len(scores), np.nan),
-                covariance=covariance_over_examples(influence, own),
-                drawn=drawn_groups(influence, own),
-            )
-        )
-    return found
+
+def is_defined_on(task: Task, labels: Floats) -> bool:
+    """Returns whether predictions that are all right would score above the worst on some examples: a correlation with
+    equal labels is 0 whatever is predicted, as is the F1 of a class that no example has."""
+    perfect = np.ones(len(labels)) if task.metric_entry.reads == "right" else labels
+    low, _ = task.metric_entry.bounds(task.label_range)
+    try:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            score = float(score_examples(task, perfect[None], labels)[0])
+    except ValueError:  # a metric of the user's own that these labels are too few for
+        return False
+    return bool(score > max(low, 0.0) or (score == 0 and task.metric_entry.lower_is_better))

@@ -8,7 +8,6 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from results.stats.configuration_means import ModelScores, number_equal
 from results.stats.covariance import score_covariance
 from results.stats.groups import DrawnGroups, independent_groups
 from results.stats.resampling import Floats, Numbers, example_values
-from results.stats.slices import SlicedModels, slice_models
+from results.stats.slices import SlicedRows
 
 Column = tuple[str, str]
 """A task, or `overall`, and a split."""
@@ -66,8 +65,8 @@ class TrialScores:
     """Over examples, of the scores of each task and split, (trials, trials)."""
     drawn: Mapping[Column, DrawnGroups] = field(default_factory=dict)
     """The groups that the examples of each task and split were drawn in; not known of a task that is not there."""
-    slices: Mapping[str, Sequence[SlicedModels]] = field(default_factory=dict)
-    """By task: the scores on slices of its dev examples, of all trials in the order of `values`."""
+    slices: Mapping[str, SlicedRows] = field(default_factory=dict)
+    """By task: the slices of its dev examples, with the predictions of all trials in the order of `values`."""
     trainings: Mapping[str, Hashable]
     """By trial: what is equal for trials that trained the same, as `equal_points`."""
     amounts: Mapping[str, Amounts] = field(default_factory=dict)
@@ -89,7 +88,8 @@ class TrialScores:
         Of the total they are those of a sum of variances, each the mean over trials' differences (Satterthwaite 1946).
         """
         if column != TOTAL:
-            return self.drawn[column].degrees if column in self.drawn else math.inf
+            places = self.places(column, trials)
+            return self.drawn[column].degrees_of_differences(places) if column in self.drawn else math.inf
         parts = {task: self.degrees((task, "dev"), tasks, trials) for task in tasks}
         if not all(parts.values()) or all(map(math.isinf, parts.values())):
             return min(parts.values())
@@ -98,12 +98,12 @@ class TrialScores:
             own = self.covariance((task, "dev"), tasks, trials)
             variances[task] = slopes[task] ** 2 * float(np.trace(own) - own.mean() * len(own))
         unknown = sum(variances[task] ** 2 / degrees for task, degrees in parts.items())
-        return sum(variances.values()) ** 2 / unknown if unknown > 0 else min(parts.values())
+        return sum(variances.values()) ** 2 / unknown if unknown > 0 else math.inf
 
     def few_groups(self, tasks: Iterable[str]) -> dict[str, DrawnGroups]:
         """Returns by title those of some tasks whose dev examples are in too few groups for any difference."""
         found = {self.tasks[task].title: self.drawn.get((task, "dev")) for task in tasks}
-        return {title: drawn for title, drawn in found.items() if drawn is not None and not drawn.degrees}
+        return {title: drawn for title, drawn in found.items() if drawn is not None and not drawn.are_usable}
 
     def of_models(self, column: Column, tasks: Sequence[str], groups: Sequence[Sequence[TrialRecord]]) -> ModelScores:
         """Returns the scores in a column of configurations, given as the trials of each; the total counts `tasks`."""
@@ -115,25 +115,24 @@ class TrialScores:
             degrees=self.degrees(column, tasks, trials),
         )
 
-    def of_slice(self, task: str, sliced: SlicedModels, groups: Sequence[Sequence[TrialRecord]]) -> ModelScores:
-        """Returns the scores of configurations, given as the trials of each, on a slice of a task."""
-        places = self.places(task, [record.trial_id for group in groups for record in group])
-        covariance = sliced.covariance[np.ix_(places, places)]
-        return self.models(groups, scores=sliced.scores[places], covariance=covariance, degrees=sliced.drawn.degrees)
-
-    def places(self, task: str, trials: Sequence[str]) -> Numbers:
-        """Returns the places of some trials among those whose dev examples of a task were scored."""
-        order = {trial: place for place, trial in enumerate(self.values[task, "dev"])}
+    def places(self, column: Column, trials: Sequence[str]) -> Numbers:
+        """Returns the places of some trials among all that have a score in a column."""
+        order = {trial: place for place, trial in enumerate(self.values[column])}
         return np.array([order[trial] for trial in trials], dtype=np.intp)
 
-    def models(self, groups: Sequence[Sequence[TrialRecord]], **scored: Any) -> ModelScores:
-        """Returns the scores of configurations, given as the trials of each, with `scored` fields of `ModelScores`."""
+    def models(
+        self, groups: Sequence[Sequence[TrialRecord]], *, scores: Floats, covariance: Floats, degrees: float
+    ) -> ModelScores:
+        """Returns scores of configurations, given as the trials of each; the other arguments are those of
+        `ModelScores`."""
         records = [record for group in groups for record in group]
         return ModelScores(
             configurations=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
             replicates=np.unique([record.replicate for record in records], return_inverse=True)[1],
+            scores=scores,
+            covariance=covariance,
             trainings=number_equal([self.trainings.get(own.trial_id, own.trial_id) for own in records]),
-            **scored,
+            degrees=degrees,
         )
 
 
@@ -145,20 +144,25 @@ def read_scores(
     Raises:
         ValueError: the curves have a task that `tasks` lacks, or predictions are missing.
     """
-    epochs, values = scores_at_best_epochs(records, curves, tasks)
+    epochs, by_column = scores_at_best_epochs(records, curves, tasks)
     covariances, drawn, slices = {}, {}, {}
-    for (task, split), by_trial in values.items():
+    for (task, split), by_trial in by_column.items():
         if task != OVERALL:
             rows = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
             found = score_covariance(tasks[task], list(by_trial), rows.logits, rows.labels, rows.groups)
             covariances[task, split], drawn[task, split] = found
             if rows.slices:
-                shown, groups = example_values(tasks[task], rows.logits, rows.labels), rows.groups
-                numbers = independent_groups(groups, shown.shape[1])
-                slices[task] = slice_models(tasks[task], shown, rows.labels, numbers, rows.slices)
+                values = example_values(tasks[task], rows.logits, rows.labels)
+                slices[task] = SlicedRows(
+                    task=tasks[task],
+                    values=values,
+                    labels=np.asarray(rows.labels, dtype=np.float64),
+                    groups=independent_groups(rows.groups, values.shape[1]),
+                    columns=rows.slices,
+                )
     return TrialScores(
         epochs=epochs,
-        values=values,
+        values=by_column,
         covariances=covariances,
         drawn=drawn,
         slices=slices,

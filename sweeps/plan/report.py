@@ -71,7 +71,7 @@ def few_groups_lines(space: SearchSpace, inputs: SweepInputs) -> list[str]:
     found = {}
     for task, table in inputs.rows("dev").items():
         drawn = drawn_groups(np.zeros((1, len(table.ids))), text_groups_of(table))
-        if not drawn.degrees:
+        if not drawn.are_usable:
             found[space.base.task(task).title] = drawn
     return wrapped([f"{capitalized(few_groups_words(found))}."], output_width()) if found else []
 

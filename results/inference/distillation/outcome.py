@@ -1,5 +1,6 @@
 """The outcome of a distillation: the best student, the best single model and the ensembles, with scores and costs."""
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mtlib.data.hold_out import are_usable
 from mtlib.data.tables import Table
 from mtlib.runtime.console import output_width, table_lines, wrapped
 from mtlib.runtime.errors import require
@@ -26,7 +28,7 @@ from results.inference.distillation.verdict import (
 )
 from results.inference.models import ModelSource
 from results.inference.predictor import load_members, predict_texts
-from results.records.selection import Member, Selection
+from results.records.selection import Member, Selection, TaskSelection
 from results.records.trials import COMPLETED, OVERALL
 from results.selection.hold_out_score import (
     places_of,
@@ -91,9 +93,9 @@ def distillation_lines(
     titles, width = [own.title for own in contenders], output_width()
     lines = ["On dev; the first two cross-fitted, students at their best epochs:"]
     lines += table_lines(width, score_table(titles, costs, dev, tasks))
-    is_repeated = len(contenders[2].replicates) > 1
+    is_repeated, degrees = len(contenders[2].replicates) > 1, min(map(dev_degrees, selection.tasks.values()))
     differences = [
-        independent_difference(dev[one][OVERALL], dev[other][OVERALL], knows_training=is_repeated)
+        independent_difference(dev[one][OVERALL], dev[other][OVERALL], knows_training=is_repeated, degrees=degrees)
         for one, other in COMPARED[: len(dev)]
     ]
     if scores_held_out:
@@ -110,6 +112,14 @@ def distillation_lines(
         "",
         *wrapped([" ".join(distillation_verdict(differences, costs[1].num_models, share))], width),
     ]
+
+
+def dev_degrees(chosen: TaskSelection) -> float:
+    """Returns how many degrees of freedom the variance over a task's dev examples has at most; 0 if it is not known."""
+    if chosen.num_groups is None:
+        return math.inf
+    is_usable = are_usable(chosen.num_groups, chosen.largest_group, chosen.num_examples)
+    return chosen.num_groups - 1.0 if is_usable else 0.0
 
 
 def best_students(students: Sweep) -> list[RankedConfiguration]:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from mtlib.runtime.command_line import counted
@@ -72,7 +71,7 @@ def scored(
     return Scored(
         scores={**scores, OVERALL: overall_score_of_each(scores, tasks)},
         resampled={**resampled, OVERALL: overall_score_of_each(resampled, tasks)},
-        degrees=min(drawn_groups(own, groups[name]).degrees for name, own in influences.items()),
+        degrees=min(drawn_groups(own, groups[name]).degrees_of_mean(np.arange(1)) for name, own in influences.items()),
     )
 
 
@@ -112,14 +111,17 @@ def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
 
 
 def independent_difference(
-    first: tuple[float, float], second: tuple[float, float], *, knows_training: bool
+    first: tuple[float, float], second: tuple[float, float], *, knows_training: bool, degrees: float = math.inf
 ) -> ScoreDifference:
     """Returns the difference of two scores, each with its standard error, as if of different examples: a wide interval.
 
-    `knows_training` says whether the errors have the variance of training again.
+    Args:
+        first, second: of the scores.
+        knows_training: whether the errors have the variance of training again.
+        degrees: of freedom of the variance over examples; 0 where these are in too few groups.
     """
     value, error = first[0] - second[0], float(np.hypot(first[1], second[1]))
-    half = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
+    half = float(student_t.ppf((1 + CONFIDENCE) / 2, degrees)) * error if degrees else math.inf
     return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=knows_training)
 
 
@@ -155,6 +157,8 @@ def distillation_verdict(differences: Sequence[ScoreDifference], models: int, sh
 
 def interval_text(found: ScoreDifference) -> str:
     """Returns a difference with its interval."""
+    if math.isinf(found.high):
+        return f"{found.value:+.3f} (how surely is not known: rows are in too few groups)"
     return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
 
 

@@ -96,7 +96,7 @@ def wald_test(means: ConfigurationMeans, coefficients: Floats) -> float:
     covariance = own @ (training_covariance(means) + means.examples) @ own.T
     statistic, rank = wald_statistic(estimates, covariance)
     (training, examples), degrees = means.error_draws, means.scores.degrees - rank + 1
-    if degrees <= 0:
+    if degrees < 1:
         return 1.0
     scales = np.sqrt(draw_level(degrees, ROOT_OF_TWO) * (1.0 if np.isinf(degrees) else means.scores.degrees / degrees))
     drawn = (training + examples * scales[: len(examples), None]) @ own.T
@@ -105,7 +105,8 @@ def wald_test(means: ConfigurationMeans, coefficients: Floats) -> float:
     over_both = (1 + np.count_nonzero(squares >= statistic)) / (1 + len(squares)) if rank else 1.0
     over_examples = stats.chi2.sf(fixed, fixed_rank) if fixed_rank else 0.0
     if fixed_rank and np.isfinite(degrees):
-        over_examples = stats.f.sf(fixed * degrees / (means.scores.degrees * fixed_rank), fixed_rank, degrees)
+        left = means.scores.degrees - fixed_rank + 1
+        over_examples = stats.f.sf(fixed * left / (means.scores.degrees * fixed_rank), fixed_rank, left)
     return float(max(over_both, over_examples))
 
 

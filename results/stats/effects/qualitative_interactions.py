@@ -1,4 +1,8 @@
-"""Whether a value is better than the base on one slice of a task's examples and worse on another."""
+"""Whether a value is better than the base on one slice of a task's examples and worse on another.
+
+The errors of slices are taken as independent. Trainings and groups that several slices share make them positively
+correlated, which is safe; trainings that are better on one slice at the price of another would not be.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,16 +71,22 @@ def qualitative_interactions(
 
 def means_by_column(
     task: str, groups: Sequence[Sequence[TrialRecord]], scores: TrialScores
-) -> dict[str, dict[str, ConfigurationMeans]]:
-    """Returns the means of configurations, given as the trials of each, by column and value of the slices of a task on
-    which they can be compared; columns with fewer than two such slices are left out."""
-    found: dict[str, dict[str, ConfigurationMeans]] = {}
-    for sliced in scores.slices.get(task, ()) if groups else ():
-        models = scores.of_slice(task, sliced, groups)
-        means = configuration_means(models) if np.isfinite(models.scores).all() and models.degrees else None
-        if means is not None and means.can_be_compared:
-            found.setdefault(sliced.column, {})[sliced.value] = means
-    return {column: own for column, own in found.items() if len(own) > 1}
+) -> dict[str, list[tuple[str, ConfigurationMeans]]]:
+    """Returns the means of configurations, given as the trials of each, on the slices of a task on which they can be
+    compared, with their values, by column; columns with fewer than two such slices are left out, and a task whose dev
+    examples are in too few groups."""
+    found: dict[str, list[tuple[str, ConfigurationMeans]]] = {}
+    trials = [record.trial_id for group in groups for record in group]
+    if not trials or task not in scores.slices or scores.few_groups([task]):
+        return {}
+    for sliced in scores.slices[task].scores_of(scores.places((task, "dev"), trials)):
+        degrees = sliced.drawn.degrees_of_differences(np.arange(len(trials)))
+        if degrees and np.isfinite(sliced.scores).all():
+            models = scores.models(groups, scores=sliced.scores, covariance=sliced.covariance, degrees=degrees)
+            found.setdefault(sliced.column, []).append((sliced.value, configuration_means(models)))
+    return {
+        column: own for column, own in found.items() if len(own) > 1 and all(means.can_be_compared for _, means in own)
+    }
 
 
 def of_key(
@@ -84,7 +94,7 @@ def of_key(
     task: str,
     column: str,
     params: Sequence[Mapping[str, Any]],
-    means_of: Mapping[str, ConfigurationMeans],
+    means_of: Sequence[tuple[str, ConfigurationMeans]],
 ) -> list[QualitativeInteraction]:
     """Returns the test of each value of a key on the slices of a column, with p-values that are not adjusted.
 
@@ -92,17 +102,17 @@ def of_key(
         key: with its base.
         task, column: of the slices.
         params: of each configuration.
-        means_of: of the configurations, by slice.
+        means_of: of the configurations on each slice, with its value.
     """
-    differences = grid_contrasts(key, params, next(iter(means_of.values()))).differences
+    differences = grid_contrasts(key, params, means_of[0][1]).differences
     if not differences:
         return []
     sizes, normal = [], []  # (slices, values)
-    for means in means_of.values():
+    for _, means in means_of:
         own = means.of_distinct(np.stack(list(differences.values())))
         sizes.append(own @ (means.weights @ means.scores.scores))
         normal.append(distributions_of(means, own).normal_scores(sizes[-1][None])[0])
-    names, found = list(means_of), []
+    names, found = [name for name, _ in means_of], []
     for value, size, score in zip(differences, np.transpose(sizes), np.transpose(normal), strict=True):
         best, worst = int(score.argmax()), int(score.argmin())
         found.append(

@@ -256,7 +256,7 @@ def test_near_copies_that_are_printed_and_saved_are_kept_together(tmp_path: Path
     ]
     pd.read_csv(folder / "own.csv").assign(text=texts).to_csv(folder / "own.csv", index=False)
     assert "lacks near-copies.csv (tasks.tone.group_file)" in one_line_exit(main, capsys, folder)
-    assert main([str(folder), "--near-copies", "0.9"]) == 0
+    assert main([str(folder), "--near-copies", "--similarity", "0.9"]) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("text,group\none of many long texts about subject aaaaaaaaa,1\n")
     assert len(printed.out.splitlines()) == 121

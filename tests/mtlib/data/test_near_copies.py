@@ -86,7 +86,7 @@ def test_a_similarity_out_of_range_and_a_missing_library_are_one_line(monkeypatc
         find_near_copies(["a", "b"], similarity)
     for similarity in (0.09, 1.0, float("nan")):
         message = one_line_error(find_near_copies, ["a"], similarity)
-        assert message == f"--near-copies must be a similarity from 0.1 to 0.99, got {similarity}"
+        assert message == f"--similarity must be from 0.1 to 0.99, got {similarity}"
     monkeypatch.setitem(sys.modules, "datasketch", None)
     message = one_line_error(find_near_copies, ["a"], 0.8)
     assert message.startswith("--near-copies needs the library datasketch: pip install 'multitask-sweeps[near-copies]'")

@@ -17,7 +17,7 @@ from results.stats.effects.qualitative_interactions import QualitativeInteractio
 from results.stats.effects.range_effect import RangeEffect
 from results.stats.effects.searched_keys import SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.stats.groups import DrawnGroups
+from results.stats.groups import drawn_groups
 from results.stats.ranking import RankedConfiguration
 from search_spaces.claim import read_claim
 from search_spaces.presets import general
@@ -357,7 +357,7 @@ def test_value_that_helps_one_slice_and_hurts_another_is_said_with_both() -> Non
 
 
 def test_few_groups_are_why_nothing_is_known_and_more_replicates_are_not_proposed() -> None:
-    few = {"SST": DrawnGroups(num_examples=100, num_groups=6, largest=30, degrees=0.0)}
+    few = {"SST": drawn_groups(np.zeros((1, 60)), np.arange(60) % 6)}
     values = [value(0.0, None, None), value(0.45, 0.1, None)]
     (line,) = lines_of(sweep_of(values, is_known=False, few_groups=few))
     assert line.startswith("Not known: no difference can be claimed from dev rows of SST in 6 groups")

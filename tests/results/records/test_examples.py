@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mtlib.data.tables import Table
+from mtlib.tasks import TASKS
 from results.records.examples import (
     HOLD_OUT_FILE,
     HoldOutRecord,
@@ -106,7 +107,7 @@ def test_groups_are_what_shared_texts_connect(num_texts: int, tmp_path: Path) ->
     drawn = np.random.default_rng(num_texts).integers(num_texts, size=(40, 2))
     pairs = [(f"text {first}", f"text {second}") for first, second in drawn]
     write_groups(tmp_path, {"qqp": pair_table(pairs)})
-    groups = read_groups(tmp_path, "qqp", list(map(str, range(40))))
+    groups = read_groups(tmp_path, TASKS["qqp"], list(map(str, range(40))))
     assert groups is not None
     assert partition(groups.tolist()) == connected(pairs)
 
@@ -114,31 +115,31 @@ def test_groups_are_what_shared_texts_connect(num_texts: int, tmp_path: Path) ->
 def test_case_space_and_equal_ids_connect_and_ids_name_rows_in_any_order(tmp_path: Path) -> None:
     pairs = [("A b", "c"), ("d", "a  B"), ("e", "f"), ("g", "h"), ("id", "i")]
     write_groups(tmp_path, {"qqp": pair_table(pairs, ["x", "y", "id", "x", "X"])})
-    groups = read_groups(f"file://{tmp_path}", "qqp", ["X", "id", "y", "x"])
+    groups = read_groups(f"file://{tmp_path}", TASKS["qqp"], ["X", "id", "y", "x"])
     assert groups is not None
     assert partition(groups.tolist()) == {frozenset({0}), frozenset({1}), frozenset({2, 3})}
 
 
 def test_unrecorded_examples_have_no_groups(tmp_path: Path) -> None:
-    assert read_groups(tmp_path, "qqp", ["0"]) is None
+    assert read_groups(tmp_path, TASKS["qqp"], ["0"]) is None
     write_groups(tmp_path, {"qqp": pair_table([("a", "b"), ("c", "d")])})
-    assert read_groups(tmp_path, "qqp", ["0"]) is not None
-    assert read_groups(tmp_path, "qqp", ["0", "2"]) is None
-    assert read_groups(tmp_path, "sts", ["0"]) is None
+    assert read_groups(tmp_path, TASKS["qqp"], ["0"]) is not None
+    assert read_groups(tmp_path, TASKS["qqp"], ["0", "2"]) is None
+    assert read_groups(tmp_path, TASKS["sts"], ["0"]) is None
 
 
 def test_groups_of_the_data_connect_rows_and_rows_of_their_own_change_nothing(tmp_path: Path) -> None:
     pairs = [("a", "b"), ("b", "c"), ("d", "e"), ("f", "g"), ("h", "i")]
     ids, table = list(map(str, range(5))), pair_table(pairs)
     write_groups(tmp_path, {"qqp": table})
-    before = read_groups(tmp_path, "qqp", ids)
+    before = read_groups(tmp_path, TASKS["qqp"], ids)
     for groups, expected in (
         ([f"\0{row}" for row in range(5)], [{0, 1}, {2}, {3}, {4}]),
         (["\0x", "", "\0x", "", ""], [{0, 1, 2}, {3}, {4}]),
     ):
         grouped = dataclasses.replace(table, groups=(groups,))
         write_groups(tmp_path, {"qqp": grouped})
-        found = read_groups(tmp_path, "qqp", ids)
+        found = read_groups(tmp_path, TASKS["qqp"], ids)
         assert found is not None
         assert partition(found.tolist()) == set(map(frozenset, expected))
         assert partition(text_groups_of(grouped).tolist()) == {frozenset({row}) for row in range(5)}, "too few groups"

@@ -13,7 +13,6 @@ from mtlib.tasks import TASKS
 from results.stats.covariance import covariance_over_examples
 from results.stats.groups import (
     MANY_DEGREES,
-    correlation_within,
     count_groups,
     degrees_of_variance,
     drawn_groups,
@@ -94,32 +93,35 @@ def test_degrees_of_freedom_are_those_of_bell_and_mccaffrey(sizes: list[int], co
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 1.0])
-def test_correlation_within_groups_is_found_from_what_models_do_not_share(correlation: float) -> None:
-    generator, groups = np.random.default_rng(5), np.repeat(np.arange(400), generator_sizes(400))
-    shared = 3 * generator.normal(size=400)[groups]  # of all models, so no part of their differences
-    own = generator.normal(size=(4, 400))[:, groups], generator.normal(size=(4, len(groups)))
+def test_degrees_follow_the_correlation_of_what_models_do_not_share(correlation: float) -> None:
+    generator, sizes = np.random.default_rng(5), np.random.default_rng(6).integers(1, 30, 60)
+    groups = np.repeat(np.arange(60), sizes)
+    shared = 3 * generator.normal(size=60)[groups]  # of all models, so no part of their differences
+    own = generator.normal(size=(40, 60))[:, groups], generator.normal(size=(40, len(groups)))
     values = shared + np.sqrt(correlation) * own[0] + np.sqrt(1 - correlation) * own[1]
-    influence = values - values.mean(axis=1, keepdims=True)
-    assert correlation_within(influence, groups) == pytest.approx(correlation, abs=0.03)
-    assert correlation_within(influence[:1], groups) > 0.85  # of one model its own
-    assert correlation_within(influence, np.arange(len(groups))) == 0
-
-
-def generator_sizes(number: int) -> Numbers:
-    """Rows of groups: 1 to 5."""
-    return np.random.default_rng(6).integers(1, 6, number)
+    drawn = drawn_groups(values - values.mean(axis=1, keepdims=True), groups)
+    expected, most = degrees_of_variance(sizes, correlation), degrees_of_variance(sizes, 1.0)
+    assert drawn.degrees_of_differences(np.arange(40)) == pytest.approx(expected, rel=0.03)
+    assert drawn.degrees_of_mean(np.arange(40)) == pytest.approx(most, rel=0.05)  # nearly all is shared
+    some = drawn.degrees_of_differences(np.arange(5))
+    other = drawn_groups(values[:5] - values[:5].mean(axis=1, keepdims=True), groups)
+    assert some == pytest.approx(other.degrees_of_differences(np.arange(5)))  # others change nothing
 
 
 def test_many_groups_count_as_a_known_variance_and_too_few_as_none() -> None:
-    influence = np.random.default_rng(7).normal(size=(2, 3000))
-    assert drawn_groups(influence, np.arange(3000)).degrees == math.inf
-    assert drawn_groups(influence[:, :MANY_DEGREES], np.arange(MANY_DEGREES)).degrees == pytest.approx(MANY_DEGREES - 1)
+    influence, both = np.random.default_rng(7).normal(size=(2, 3000)), np.arange(2)
+    assert drawn_groups(influence, np.arange(3000)).degrees_of_differences(both) == math.inf
+    few_rows = drawn_groups(influence[:, :MANY_DEGREES], np.arange(MANY_DEGREES))
+    assert few_rows.degrees_of_differences(both) == pytest.approx(MANY_DEGREES - 1)
     few = drawn_groups(influence, np.arange(3000) % 9)
-    assert (few.num_groups, few.largest, few.num_examples, few.degrees) == (9, 334, 3000, 0)
-    assert drawn_groups(influence, np.arange(3000) % 10).degrees == pytest.approx(9, abs=0.01)
+    assert (len(few.sizes), few.largest, few.num_examples, few.are_usable) == (9, 334, 3000, False)
+    assert few.degrees_of_differences(both) == few.degrees_of_mean(both) == 0
+    assert drawn_groups(influence, np.arange(3000) % 10).degrees_of_differences(both) == pytest.approx(9, abs=0.01)
     large = np.maximum(0, np.arange(3000) - 2400)  # the first has 2,401 rows
-    assert drawn_groups(influence, large).degrees == 0
-    assert drawn_groups(influence, np.maximum(0, np.arange(3000) - 2399)).degrees > 1
+    assert drawn_groups(influence, large).degrees_of_differences(both) == 0
+    assert drawn_groups(influence, np.maximum(0, np.arange(3000) - 2399)).degrees_of_differences(both) > 1
+    one = drawn_groups(influence[:, :1], np.zeros(1, dtype=np.intp))
+    assert one.degrees_of_differences(both) == 0
 
 
 def test_groups_are_numbered_in_the_order_of_their_first_examples() -> None:
@@ -157,7 +159,8 @@ def test_examples_without_shared_or_known_texts_are_alone() -> None:
 @pytest.mark.parametrize(
     ("sizes", "is_usable"),
     [
-        ([1] * 3, True),
+        ([1] * 9, False),
+        ([1] * 10, True),
         ([2] * (LEAST_GROUPS - 1), False),
         ([2] * LEAST_GROUPS, True),
         ([80, *[1] * 20], True),

@@ -9,11 +9,11 @@ from scipy import stats
 
 from mtlib.tasks import TASKS
 from results.records.trials import TrialRecord
-from results.stats.covariance import covariance_over_examples
 from results.stats.effects.qualitative_interactions import gail_and_simon, qualitative_interactions
 from results.stats.effects.searched_keys import SearchedKey
+from results.stats.groups import drawn_groups
 from results.stats.resampling import Floats
-from results.stats.slices import slice_models
+from results.stats.slices import SlicedRows
 from results.stats.trial_scores import TrialScores
 
 MakeRecord = Callable[..., TrialRecord]
@@ -37,8 +37,12 @@ def sweep_of(
             models.append((logits > limit).astype(float))
     right, labels = np.stack(models), np.ones(len(difficulty))
     cells = [f"s{number // 150}" for number in range(len(labels))]
-    sliced = slice_models(
-        TASKS["qqp"], right, labels, np.arange(len(labels)), {f"column{at}": cells for at in range(columns)}
+    sliced = SlicedRows(
+        task=TASKS["qqp"],
+        values=right,
+        labels=labels,
+        groups=np.arange(len(labels)),
+        columns={f"column{at}": cells for at in range(columns)},
     )
     trials = [record.trial_id for group in groups for record in group]
     values = {("qqp", "dev"): dict(zip(trials, right.mean(axis=1).tolist(), strict=True))}
@@ -90,18 +94,24 @@ def test_effects_of_one_sign_are_no_interaction_in_19_of_20_sweeps(
 
 def test_slices_of_few_groups_and_single_trainings_have_no_part(make_record: MakeRecord) -> None:
     groups, scores = sweep_of(make_record, [[0, 0], [0.2, -0.2]], 0)
-    few = [replace(own, drawn=replace(own.drawn, degrees=0.0)) for own in scores.slices["qqp"]]
-    for sliced in (few, [scores.slices["qqp"][0], few[1]]):
-        own = replace(scores, slices={"qqp": sliced})
-        assert qualitative_interactions({"qqp": [KEY]}, {"qqp": groups}, own) == []
+    assert qualitative_interactions({"qqp": [KEY]}, {"qqp": groups}, scores)
+    few = np.where(np.arange(300) < 150, np.arange(300) // 17, np.arange(300))  # 9 on the first slice
+    own = replace(scores, slices={"qqp": replace(scores.slices["qqp"], groups=few)})
+    assert qualitative_interactions({"qqp": [KEY]}, {"qqp": groups}, own) == []
     once = [group[:1] for group in groups]
     assert qualitative_interactions({"qqp": [KEY]}, {"qqp": once}, scores) == []
     assert qualitative_interactions({}, {}, scores) == []
 
 
+def test_task_in_few_groups_has_no_part_though_its_slices_have_more(make_record: MakeRecord) -> None:
+    groups, scores = sweep_of(make_record, [[0, 0], [0.2, -0.2]], 0)
+    drawn = drawn_groups(np.zeros((6, 300)), np.arange(300) % 9)
+    own = replace(scores, drawn={("qqp", "dev"): drawn})
+    assert qualitative_interactions({"qqp": [KEY]}, {"qqp": groups}, own) == []
+
+
 def test_same_predictions_are_no_difference(make_record: MakeRecord) -> None:
     groups, scores = sweep_of(make_record, [[0, 0], [0.2, -0.2]], 0)
-    (first, *_), zero = scores.slices["qqp"], np.zeros((6, 3))
-    same = replace(first, scores=np.full(6, 0.5), covariance=covariance_over_examples(zero))
-    own = replace(scores, slices={"qqp": [same, replace(same, value="other")]})
+    same = replace(scores.slices["qqp"], values=np.repeat(scores.slices["qqp"].values[:1], 6, axis=0))
+    own = replace(scores, slices={"qqp": same})
     assert qualitative_interactions({"qqp": [KEY]}, {"qqp": groups}, own) == []
