@@ -104,7 +104,7 @@ def test_score_of_0_is_shown_where_perfect_predictions_would_score_more(metric: 
 
 
 def test_perfect_errors_of_0_are_a_score() -> None:
-    labels = np.arange(12) % 5.0
+    labels = np.asarray(np.arange(12) % 5, dtype=np.float64)
     (found,) = sliced_rows(replace(TASKS["sts"], metric="rmse"), labels[None], labels, np.arange(12), ["a"] * 12)
     assert found.score.score == 0
 
@@ -114,13 +114,9 @@ def test_degrees_of_a_score_are_those_of_its_own_correlation_within_groups() -> 
     stream, groups = np.random.default_rng(2), np.repeat(np.arange(20), [200, *[10] * 19])
     shared = stream.random(20) < 0.5
     values = np.array([np.where(stream.random(len(groups)) < 0.1, ~shared[groups], shared[groups]) for _ in range(2)])
-    (found,) = sliced_rows(
-        TASKS["qqp"], values.astype(float), np.ones(len(groups)), groups, ["a"] * len(groups), np.arange(2)
-    )
-    of_mean, of_differences = (
-        found.drawn.degrees_of_mean(np.arange(2)),
-        found.drawn.degrees_of_differences(np.arange(2)),
-    )
+    both, cells = np.arange(2), ["a"] * len(groups)
+    (found,) = sliced_rows(TASKS["qqp"], values.astype(float), np.ones(len(groups)), groups, cells, both)
+    of_mean, of_differences = found.drawn.degrees_of_mean(both), found.drawn.degrees_of_differences(both)
     assert of_mean < 0.6 * of_differences
 
 

@@ -47,7 +47,7 @@ CSV, LINES = FRAME.to_csv(index=False), FRAME.to_json(orient="records", lines=Tr
         ("a.tsv", FRAME.to_csv(index=False, sep="\t"), {}),
         ("a.txt", CSV, {"name": "csv"}),
         ("archive.zip", zipped("train.csv", CSV), {"name": "csv"}),
-        ("a.csv.gz", gzip.compress(CSV.encode()), {}),
+        ("a.csv.gz", gzip.compress(CSV.encode(), mtime=0), {}),
         ("a.json", LINES, {}),
         ("a.txt", LINES, {"name": "jsonl"}),
         ("a.txt", json.dumps(ROWS, indent=1), {"name": "json"}),
