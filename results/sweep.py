@@ -22,6 +22,7 @@ from results.answers.answer import SweepAnswer, answer_question
 from results.answers.answer_data import answer_data
 from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
+from results.answers.slices_table import slices_frame
 from results.records.driver_file import read_driver
 from results.records.examples import read_groups, read_slices
 from results.records.expected_trials import status_counts
@@ -50,7 +51,6 @@ from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.stats.looks import looks_at
 from results.stats.race import decide_complete_rounds
 from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
-from results.stats.slice_table import slices_frame
 from results.stats.texts import frame_value, value_text
 from results.stats.trial_scores import PredictedRows, TrialScores, best_overall_epochs, read_scores
 

@@ -24,13 +24,12 @@ from mtlib.runtime.program_names import typed_command
 from results.answers.effects_table import render_effects
 from results.answers.next_commands import resume_command
 from results.answers.ranking_table import render_ranking
-from results.answers.slices_table import render_slices
+from results.answers.slices_table import render_slices, slices_of
 from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
 from results.records.driver_file import clock_text
 from results.records.expected_trials import describe_ended, status_counts
 from results.records.trials import OVERALL, STOPPED_BY, UNFINISHED
-from results.stats.slice_table import slices_of
 from results.stats.trial_scores import best_overall_epochs
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep

@@ -12,8 +12,7 @@ from results.records.epochs import read_part, read_trial_curves
 from results.records.examples import read_groups
 from results.records.predictions import labels_array, logits_array
 from results.records.trials import COMPLETED, OVERALL, TrialRecord, sweep_cut_rows, sweep_tasks
-from results.stats.groups import independent_groups
-from results.stats.intervals import score_interval
+from results.stats.groups import independent_groups, score_interval
 from results.stats.resampling import example_values, replicate_error
 
 

@@ -13,8 +13,7 @@ from mtlib.data.token_cache import TokenTable
 from mtlib.runtime.command_line import counted
 from results.ensembles.outputs import outputs_of, values_of
 from results.inference.predictor import PREDICTED_SPLIT, tokenize_rows
-from results.stats.groups import text_groups_of
-from results.stats.intervals import score_interval
+from results.stats.groups import score_interval, text_groups_of
 from results.stats.resampling import Floats, score_examples
 
 MOST_SCORED_ROWS = 4000

@@ -19,7 +19,7 @@ from results.answers.ranking_table import (
     ranking_legend,
     score_parts,
 )
-from results.answers.slices_table import SLICE_TITLES, slice_cells
+from results.answers.slices_table import SLICE_TITLES, slice_cells, slices_of
 from results.figures import curves, effects, ensembles, predictions
 from results.figures.draw import is_empty
 from results.health.checks import find_problems
@@ -37,7 +37,6 @@ from results.records.selection import Selection, SliceScore
 from results.selection.report import gaps, one_model_sentences, optimism_sentences, verdict
 from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.ranking import score_columns, searched_names
-from results.stats.slice_table import slices_of
 from results.stats.texts import value_text
 from results.stats.trial_scores import TOTAL, Column
 from results.sweep import Sweep
@@ -143,8 +142,7 @@ def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
         found = sweep.estimated_effects
         parts["Effects"] = lambda: effects.forest_plots(found)
         parts["Scores by value"] = lambda: value_blocks(sweep, found)
-    if sweep.ranked and sweep.scores.slices:
-        parts["Slices"] = lambda: [slices_block(sweep)]
+    parts["Slices"] = lambda: [slices_block(sweep)] if sweep.ranked and sweep.scores.slices else []
     parts["Ranking"] = lambda: [ranking_block(sweep), Text(paragraphs=ranking_legend(sweep.ranked))]
     yield from blocks_of_parts(parts)
 

@@ -20,8 +20,7 @@ from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import Predictor, load_predictor, predict_rows
 from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection, SliceScore
-from results.stats.groups import text_groups_of
-from results.stats.intervals import score_interval
+from results.stats.groups import score_interval, text_groups_of
 from results.stats.resampling import Floats, score_examples
 from results.stats.slices import SlicedRows
 

@@ -43,7 +43,7 @@ def method_scores(
             in_sample=in_sample[name],
             cross_fitted=float(np.clip(score, *bounds)),
             standard_error=error,
-            interval=score_interval(own, resampled[name]),
+            interval=fitted_interval(own, resampled[name]),
             num_models=num_models[name],
             mean_absolute_error=own.mean_absolute_error,
             lead=leads[0],
@@ -54,7 +54,7 @@ def method_scores(
     return found
 
 
-def score_interval(fitted: CrossFitted, resampled: Floats) -> tuple[float, ...]:
+def fitted_interval(fitted: CrossFitted, resampled: Floats) -> tuple[float, ...]:
     """Returns low and high of the 95 % interval of a score, within the bounds of its metric; nothing where examples are
     in too few groups."""
     degrees, bounds = fitted.degrees_over(), fitted.task.metric_entry.bounds(fitted.task.label_range)

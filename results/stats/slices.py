@@ -13,7 +13,7 @@ from results.stats.covariance import covariance_over_examples
 from results.stats.groups import DrawnGroups, drawn_groups, independent_groups
 from results.stats.resampling import CONFIDENCE, Floats, Numbers, score_examples
 
-MOST_VALUES = 20
+MOST_SLICES = 20
 """Values of a column that have a score of their own; rows with the others are one slice."""
 BLANK = "(blank)"
 """Shown for an empty cell."""
@@ -83,14 +83,14 @@ class SlicedRows:
 def slice_rows(columns: Mapping[str, Sequence[str]]) -> list[tuple[str, str, Numbers]]:
     """Returns each slice as its column, value and numbers of rows; in each column the largest slice first.
 
-    Rows whose values have no score of their own (`MOST_VALUES`) are the last slice of their column.
+    Rows whose values have no score of their own (`MOST_SLICES`) are the last slice of their column.
     """
     found = []
     for column, cells in columns.items():
         counts, values = Counter(cells), np.asarray(cells, dtype=object)
         ordered = sorted(counts, key=lambda value: (-counts[value], value))
-        found += [(column, value or BLANK, np.flatnonzero(values == value)) for value in ordered[:MOST_VALUES]]
-        if others := ordered[MOST_VALUES:]:
+        found += [(column, value or BLANK, np.flatnonzero(values == value)) for value in ordered[:MOST_SLICES]]
+        if others := ordered[MOST_SLICES:]:
             found.append((column, f"{len(others)} other values", np.flatnonzero(np.isin(values, others))))
     return found
 

@@ -333,7 +333,7 @@ def test_claim_without_an_estimate_is_not_answered_with_the_best_configuration(m
     assert "best" not in " ".join(answer_question(effects, records).paragraphs)
 
 
-def test_value_that_helps_one_slice_and_hurts_another_is_said_with_both() -> None:
+def test_value_that_helps_one_slice_and_hurts_another_is_named_with_both() -> None:
     found = QualitativeInteraction(
         key="smart.weight",
         value=0.45,

@@ -1,4 +1,4 @@
-"""Why no difference is claimed is said with the task, its groups and the rule."""
+"""The sentence that no difference is claimed names the task, its groups and the rule."""
 
 import numpy as np
 import pytest

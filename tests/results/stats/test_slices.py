@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 from mtlib.tasks import TASKS, Task
 from results.stats.groups import independent_groups
 from results.stats.resampling import Floats, Numbers
-from results.stats.slices import BLANK, MOST_VALUES, SlicedModels, SlicedRows, slice_rows
+from results.stats.slices import BLANK, MOST_SLICES, SlicedModels, SlicedRows, slice_rows
 
 ONE = np.arange(1)
 
@@ -36,12 +36,12 @@ def test_values_are_ordered_by_their_rows_and_blank_cells_are_a_value() -> None:
 
 
 def test_values_beyond_the_most_are_one_slice_that_says_how_many_they_are() -> None:
-    cells = [f"v{number:02d}" for number in range(MOST_VALUES + 3) for _ in range(MOST_VALUES + 4 - number)]
+    cells = [f"v{number:02d}" for number in range(MOST_SLICES + 3) for _ in range(MOST_SLICES + 4 - number)]
     found = slice_rows({"source": cells})
-    assert [value for _, value, _ in found] == [*(f"v{number:02d}" for number in range(MOST_VALUES)), "3 other values"]
+    assert [value for _, value, _ in found] == [*(f"v{number:02d}" for number in range(MOST_SLICES)), "3 other values"]
     assert sorted(row for _, _, rows in found for row in rows) == list(range(len(cells)))
     assert len(found[-1][2]) == 4 + 3 + 2
-    assert len(slice_rows({"source": cells[: -4 - 3 - 2]})) == MOST_VALUES  # exactly as many: none is pooled
+    assert len(slice_rows({"source": cells[: -4 - 3 - 2]})) == MOST_SLICES  # exactly as many: none is pooled
 
 
 def test_scores_are_those_of_the_rows_alone_with_students_interval() -> None:
