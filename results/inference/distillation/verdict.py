@@ -75,10 +75,8 @@ def scored(
 
 def overall_score_of_each(scores: Mapping[str, Floats], tasks: Mapping[str, Task]) -> Floats:
     """Returns the overall score of arrays of scores, element by element."""
-    stacked = np.stack([scores[name] for name in scores])
-    flat = stacked.reshape(len(scores), -1)
-    totals = [overall_score(dict(zip(scores, column, strict=True)), tasks) for column in flat.T]
-    return np.array(totals).reshape(stacked.shape[1:])
+    overall = np.vectorize(lambda *own: overall_score(dict(zip(scores, own, strict=True)), tasks))
+    return np.asarray(overall(*scores.values()))
 
 
 def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
