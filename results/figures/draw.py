@@ -323,19 +323,15 @@ def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], *, nam
 
 
 def heatmap(
-    x: Sequence[str],
-    y: Sequence[str],
-    values: Sequence[Sequence[float]],
-    texts: Sequence[Sequence[str]],
-    hover: Sequence[Sequence[str]],
+    x: Sequence[str], y: Sequence[str], values: Sequence[Sequence[float]], hover: Sequence[Sequence[str]]
 ) -> Trace:
-    """Numbers from 0 to 1 in a grid, (y, x), with their texts, and texts that hovering a cell shows."""
+    """Numbers from 0 to 1 in a grid, (y, x), and texts that hovering a cell shows."""
     return {
         "type": "heatmap",
         "x": list(map(safe, x)),
         "y": list(map(safe, y)),
         "z": [list(row) for row in values],
-        "text": [list(map(safe, row)) for row in texts],
+        "text": [[f"{value:.2f}" for value in row] for row in values],
         "hovertext": [list(map(safe, row)) for row in hover],
         "texttemplate": "%{text}",
         "hovertemplate": "%{hovertext}<extra></extra>",

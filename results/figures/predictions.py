@@ -85,12 +85,11 @@ def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
             ]
             for label in range(len(names))
         ]
-        cells = [[f"{share:.2f}" for share in of_label] for of_label in shares]
         across, down = (
             [f"{name} ({count})" for name, count in zip(names, counts.sum(axis=summed).tolist(), strict=True)]
             for summed in (0, 1)
         )
-        grid = heatmap(across, down, shares.tolist(), cells, texts)
+        grid = heatmap(across, down, shares.tolist(), texts)
         x, y = axis("predicted", categories=across), axis("label", categories=down)
         panels.append(Panel(model.name, x, y, [grid]))
     return figure_of(
@@ -112,8 +111,7 @@ def scores_by_class(models: Sequence[Predicted]) -> go.Figure:
             [f"{name}: {column} {value:.3f}" for column, value in zip(columns, row, strict=True)]
             for name, row in zip(names, rows, strict=True)
         ]
-        cells = [[f"{value:.2f}" for value in row] for row in rows]
-        grid = heatmap(columns, names, rows, cells, texts)
+        grid = heatmap(columns, names, rows, texts)
         panels.append(Panel(model.name, axis("", categories=columns), axis(one, categories=names), [grid]))
     return figure_of(
         name=f"labels-{task.name}",

@@ -5,7 +5,6 @@ reported, so a reported score implies its predictions. A file does not name its 
 rows are predictions, in one row group for each task and split; its metadata holds the points.
 """
 
-import io
 import json
 import posixpath
 import re
@@ -21,8 +20,8 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from mtlib.runtime.storage import Location, full_path, list_files, open_folder, write_bytes
-from results.records.files import check_schema, open_parquet, parquet_writer, report_damage, write_group
+from mtlib.runtime.storage import Location, full_path, list_files, open_folder
+from results.records.files import check_schema, open_parquet, write_row_groups
 from results.records.schemas import BARE_EPOCH, CURVES, EPOCH, PREDICTIONS
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -66,11 +65,9 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport", facts: Mapp
     parts = [(part.task, part.split) for part in report.predictions]
     content = [json.dumps(value).encode() for value in (points, parts, dict(facts or {}))]
     own = {**dict(zip(CONTENT, content, strict=True)), CHECKSUM: metadata_checksum(content)}
-    stream = io.BytesIO()
-    with parquet_writer(stream, EPOCH.with_metadata({**EPOCH.metadata, **own})) as writer:
-        for part in report.predictions:
-            write_group(writer, epoch_rows(part.task, part.split, part.ids, part.labels, part.logits))
-    write_bytes(root, epoch_path(trial, report.epoch), stream.getvalue())
+    tables = (epoch_rows(part.task, part.split, part.ids, part.labels, part.logits) for part in report.predictions)
+    schema = EPOCH.with_metadata({**EPOCH.metadata, **own})
+    write_row_groups(root, epoch_path(trial, report.epoch), schema, tables)
 
 
 def metadata_checksum(content: Sequence[bytes]) -> bytes:
@@ -111,7 +108,7 @@ def open_epoch(root: fs.SubTreeFileSystem, path: str) -> Iterator[tuple[pq.Parqu
         ValueError: it is of another schema, or damaged, also where this is found while it is open; one line names it.
     """
     name, epoch = full_path(root, path), int(posixpath.basename(path).split(".")[0])
-    with open_parquet(root, path) as file, report_damage(name):
+    with open_parquet(root, path) as file:
         found = file.schema_arrow
         check_schema(found, EPOCH if "task" in found.names else BARE_EPOCH, name)
         metadata = found.metadata

@@ -18,15 +18,7 @@ from mtlib.data.tables import Table, connecting_columns, content_fingerprint
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import Location, full_path, open_folder
 from mtlib.tasks import Task
-from results.records.files import (
-    check_schema,
-    open_parquet,
-    read_dataclass,
-    read_parquet,
-    report_damage,
-    write_json,
-    write_parquet,
-)
+from results.records.files import check_schema, open_parquet, read_dataclass, read_parquet, write_json, write_parquet
 from results.records.schemas import SCHEMA_VERSION, table_schema
 
 HOLD_OUT_FILE = "hold_out.json"
@@ -149,7 +141,7 @@ def read_slices(folder: Location, task: str, ids: Sequence[str]) -> dict[str, li
     """
     root, path = open_folder(folder), slices_path(task)
     try:
-        with open_parquet(root, path) as file, report_damage(full_path(root, path)):
+        with open_parquet(root, path) as file:
             names = file.schema_arrow.names[1:]
             check_schema(file.schema_arrow, slices_schema(names), full_path(root, path))
             columns = [column.to_pylist() for column in file.read().columns]

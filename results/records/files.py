@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -86,23 +86,19 @@ def folder_name(location: Location) -> str:
 
 def write_parquet(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> None:
     """Writes a table atomically, as one row group."""
+    write_row_groups(root, path, table.schema, [table])
+
+
+def write_row_groups(root: fs.SubTreeFileSystem, path: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Writes tables of one schema into one file atomically, a row group each; its pages carry checksums."""
     stream = io.BytesIO()
-    with parquet_writer(stream, table.schema) as writer:
-        write_group(writer, table)
-    write_bytes(root, path, stream.getvalue())
-
-
-def parquet_writer(stream: IO[bytes], schema: pa.Schema) -> pq.ParquetWriter:
-    """Returns a Parquet writer whose pages carry checksums."""
     repeated = [name for name in schema.names if name not in NEVER_REPEATED]
-    return pq.ParquetWriter(
+    with pq.ParquetWriter(
         stream, schema, compression="zstd", use_dictionary=repeated, write_page_checksum=True, write_statistics=True
-    )
-
-
-def write_group(writer: pq.ParquetWriter, table: pa.Table) -> None:
-    """Appends a table as one row group."""
-    writer.write_table(table, row_group_size=max(table.num_rows, 1))
+    ) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=max(table.num_rows, 1))
+    write_bytes(root, path, stream.getvalue())
 
 
 @contextmanager
@@ -119,26 +115,26 @@ def report_damage(name: str) -> Iterator[None]:
         raise ValueError(f"{name}: truncated or damaged: {first_line(error)}") from None
 
 
-def open_parquet(root: fs.SubTreeFileSystem, path: str) -> pq.ParquetFile:
-    """Opens a Parquet file, which is fetched whole from a bucket: a request that fails is no damage.
+@contextmanager
+def open_parquet(root: fs.SubTreeFileSystem, path: str) -> Iterator[pq.ParquetFile]:
+    """A Parquet file, open, which is fetched whole from a bucket: a request that fails is no damage.
 
     Raises:
         FileNotFoundError: there is none.
         OSError: it cannot be read.
-        ValueError: it is truncated or no Parquet.
+        ValueError: it is truncated or no Parquet, also where this is found while it is open; one line names it.
     """
     is_local = local_path(root) is not None
     content = root.open_input_file(path) if is_local else pa.BufferReader(read_bytes(root, path))
-    with report_damage(full_path(root, path)):
-        return pq.ParquetFile(content, page_checksum_verification=True)
+    with report_damage(full_path(root, path)), pq.ParquetFile(content, page_checksum_verification=True) as file:
+        yield file
 
 
 def read_parquet(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table:
     """Returns a whole Parquet file that must have the declared schema;
     raises as `open_parquet` and `check_schema` do."""
-    name = full_path(root, path)
-    with open_parquet(root, path) as file, report_damage(name):
-        check_schema(file.schema_arrow, declared, name)
+    with open_parquet(root, path) as file:
+        check_schema(file.schema_arrow, declared, full_path(root, path))
         return file.read()
 
 

@@ -20,7 +20,7 @@ from mtlib.runtime.storage import Location, full_path, list_files, local_path, o
 from mtlib.tasks import in_order
 from results.records.driver_file import read_driver
 from results.records.epochs import curve_rows
-from results.records.files import check_schema, open_parquet, report_damage, write_parquet
+from results.records.files import check_schema, open_parquet, write_parquet
 from results.records.schemas import CURVES
 from results.records.trial_folder import TRIAL_FILE, read_trial, record_of, trial_path
 from results.records.trials import (
@@ -162,11 +162,11 @@ def with_sources(table: pa.Table, sources: Mapping[str, int]) -> pa.Table:
 def read_cache(root: fs.SubTreeFileSystem, name: str, notes: list[str]) -> pa.Table:
     """Returns a cache, with its metadata; empty where there is none, or it is damaged or of another schema,
     which is noted."""
-    path = full_path(root, name)
     try:
-        with open_parquet(root, name) as file, report_damage(path):
+        with open_parquet(root, name) as file:
             tasks = metadata_of(file.schema_arrow, b"tasks", [])
-            check_schema(file.schema_arrow, trials_schema(tasks) if name == TRIALS_FILE else CURVES, path)
+            declared = trials_schema(tasks) if name == TRIALS_FILE else CURVES
+            check_schema(file.schema_arrow, declared, full_path(root, name))
             return file.read()
     except FileNotFoundError:
         pass

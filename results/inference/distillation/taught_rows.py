@@ -1,6 +1,6 @@
 """Rows that teach students: their files, and the logits that models give them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,11 @@ from mtlib.config.schema import to_dict
 from mtlib.data.hold_out import group_cell
 from mtlib.data.tables import Table
 from mtlib.runtime.checksum import hash_of
-from mtlib.runtime.storage import is_file, open_folder
 from mtlib.tasks import Task
 from results.ensembles.outputs import logits_behind
 from results.inference.models import ModelSource
 from results.inference.predictor import load_members, predict_rows
 from results.inference.readers import ID_COLUMN
-from results.records.files import write_parquet
 from results.records.selection import Member
 from results.stats.resampling import Floats
 
@@ -74,15 +72,6 @@ def lesson_logits(task: Task, lesson: Lesson, source: ModelSource) -> Floats:
     """Returns the predictions of a lesson's models as logits, (rows, num_logits); of a regression the predictions."""
     outputs = predict_rows(load_members(task, lesson.members, source), lesson.rows.texts)
     return outputs if task.is_regression else logits_behind(task, outputs)
-
-
-def write_once(path: Path, make: Callable[[], pa.Table]) -> bool:
-    """Writes a file of rows atomically unless it is there; returns whether it was written."""
-    root = open_folder(path.parent)
-    if is_file(root, path.name):
-        return False
-    write_parquet(root, path.name, make())
-    return True
 
 
 def source_settings(name: str, task: Task, path: Path, role: TaughtRole) -> Mapping[str, Any]:

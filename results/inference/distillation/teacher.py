@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-import pyarrow as pa
-
 from mtlib.config.schema import to_dict
-from mtlib.data.hold_out import normalise, share_text
+from mtlib.data.hold_out import normalise_columns, share_text
 from mtlib.data.load import find_held_sources, find_row_sources, read_all
 from mtlib.data.tables import Table
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import is_file, open_folder
 from mtlib.tasks import Task
 from results.inference.distillation.taught_rows import (
     TEACHERS_FOLDER,
@@ -24,10 +23,10 @@ from results.inference.distillation.taught_rows import (
     lesson_logits,
     source_settings,
     table_of,
-    write_once,
 )
 from results.inference.models import ModelSource, find_trials
 from results.inference.readers import find_format, name_input, new_text_format, open_input, read_texts
+from results.records.files import write_parquet
 from results.records.selection import OWN_SWEEP, Selection
 
 UNLABELLED_FLAG = "--unlabelled"
@@ -73,14 +72,12 @@ def teach(task: Task, role: TaughtRole, lesson: Lesson, source: ModelSource, hom
 
     older = file_of(str(home))  # files of earlier versions have the sweep's path in their hash
     taught = Taught(task=task, path=older if older.exists() else file_of(OWN_SWEEP), role=role)
-    num_rows = counted(len(lesson.rows.ids), "row")
-
-    def predicted() -> pa.Table:
-        note(f"{task.title}: {counted(len(lesson.members), 'model')} predict {num_rows} to teach ...")
-        return table_of(task, lesson.rows, lesson_logits(task, lesson, source))
-
-    if not write_once(taught.path, predicted):
+    root, num_rows = open_folder(taught.path.parent), counted(len(lesson.rows.ids), "row")
+    if is_file(root, taught.path.name):
         note(f"{task.title}: {num_rows} taught before ({taught.path.name})")
+    else:
+        note(f"{task.title}: {counted(len(lesson.members), 'model')} predict {num_rows} to teach ...")
+        write_parquet(root, taught.path.name, table_of(task, lesson.rows, lesson_logits(task, lesson, source)))
     return taught
 
 
@@ -145,14 +142,10 @@ def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str
             texts |= dict.fromkeys(row.texts for row in rows if not row.is_blank)
     if not texts:
         return TaughtRows(ids=[], texts=[], labels=None)
-    known = frozenset(text for table in tables.values() for text in normalised(table))
+    columns = [column for table in tables.values() for column in normalise_columns(table.texts)]
+    known = frozenset(text for column in columns for text in column)
     is_known = share_text(list(zip(*texts, strict=True)), known)
     kept = [text for text, is_there in zip(texts, is_known, strict=True) if not is_there]
     note(f"{task.title}: {counted(len(kept), 'further text')}, {int(is_known.sum()):,} left out that the data has")
     require(bool(kept), f"--unlabelled must have texts of {task.name} that its data does not have", "none")
     return TaughtRows(ids=[str(number) for number in range(len(kept))], texts=kept, labels=None)
-
-
-def normalised(table: Table) -> Iterable[str]:
-    """Returns the texts of a table without differences of case and white space."""
-    return (normalise(text) for column in table.texts for text in column)

@@ -51,21 +51,18 @@ def scored(
     labels: Mapping[str, Floats],
     groups: Mapping[str, np.ndarray],
     tasks: Mapping[str, Task],
-    seed: int = 0,
 ) -> Scored:
-    """Scores and resampled scores of what has predicted the examples of all tasks.
+    """Scores and resampled scores of what has predicted the examples of all tasks, on the same resamples each time.
 
     Args:
         values: by task what its metric reads, (replicates, rows) or (replicates, rows, num_classes).
         labels: by task.
         groups: by task, (rows,) the group that each row is drawn with.
         tasks: the definitions.
-        seed: of the resamples; equal seeds pair what is compared.
     """
     scores = {name: score_examples(tasks[name], found, labels[name]) for name, found in values.items()}
     resampled = {
-        name: bootstrap_scores(tasks[name], found, labels[name], groups=groups[name], seed=seed)
-        for name, found in values.items()
+        name: bootstrap_scores(tasks[name], found, labels[name], groups=groups[name]) for name, found in values.items()
     }
     influences = {name: tasks[name].metric_entry.influences(own[:1], labels[name]) for name, own in values.items()}
     return Scored(
@@ -77,10 +74,8 @@ def scored(
 
 def overall_score_of_each(scores: Mapping[str, Floats], tasks: Mapping[str, Task]) -> Floats:
     """Returns the overall score of arrays of scores, element by element."""
-    stacked = np.stack([scores[name] for name in scores])
-    flat = stacked.reshape(len(scores), -1)
-    totals = [overall_score(dict(zip(scores, column, strict=True)), tasks) for column in flat.T]
-    return np.array(totals).reshape(stacked.shape[1:])
+    overall = np.vectorize(lambda *own: overall_score(dict(zip(scores, own, strict=True)), tasks))
+    return np.asarray(overall(*scores.values()))
 
 
 def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:

@@ -47,7 +47,7 @@ def figure_with(text: str) -> go.Figure:
         [
             Panel(text, plain, plain, [line, band([1, 2], [0, 1], [2, 3], name=text)]),
             Panel(text, plain, categories, [series([1], [text], name=text)]),
-            Panel(text, categories, categories, [heatmap(names, names, [[0, 1]] * 2, grid, grid)]),
+            Panel(text, categories, categories, [heatmap(names, names, [[0, 1]] * 2, grid)]),
         ],
     )
 

@@ -63,7 +63,7 @@ OVERLAPS = """
   const found = [];
   const straight = (text) => !/rotate\\((?!0[,)])/.test(text.getAttribute('transform') || '');
   for (const plot of document.querySelectorAll('.plot')) {
-    const kinds = '[class$="tick"] text, .infolayer text, .textpoint text';
+    const kinds = '[class$="tick"] text, .infolayer text';
     const texts = Array.from(plot.querySelectorAll(kinds))
       .filter((text) => straight(text) && text.textContent.trim())
       .map((text) => [text.textContent, text.getBoundingClientRect()]);

@@ -9,8 +9,10 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import configured_source, own_source, read_data
 from mtlib.data.row_sources import read_tables
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS, TaskFiles
-from results.inference.distillation.taught_rows import TaughtRows, source_settings, table_of, train_rows, write_once
+from results.inference.distillation.taught_rows import TaughtRows, source_settings, table_of, train_rows
+from results.records.files import write_parquet
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -18,8 +20,7 @@ def test_a_trial_reads_what_was_written(name: str, tiny_config: TrialConfig, tin
     task, path = TASKS[name], tmp_path / "rows.parquet"
     rows = train_rows(task, read_data(tiny_config, tiny_folder)[name, "train"])
     logits = np.arange(1.0 * len(rows.ids) * task.num_logits).reshape(len(rows.ids), -1)
-    assert write_once(path, lambda: table_of(task, rows, logits))
-    assert not write_once(path, lambda: pytest.fail("written again"))
+    write_parquet(open_folder(tmp_path), path.name, table_of(task, rows, logits))
     settings = source_settings("mine", task, path, "train")
     table = read_data(tiny_config.override(settings), tiny_folder)[name, "train"]
     assert table.ids == rows.ids
@@ -45,7 +46,7 @@ def test_rows_that_teach_keep_their_groups_and_slices(tiny_config: TrialConfig, 
     own = (own_source(task, files, "train"),)
     table = read_tables([own], tmp_path)[own]
     path = tmp_path / "rows.parquet"
-    write_once(path, lambda: table_of(task, train_rows(task, table), np.zeros((2, 5))))
+    write_parquet(open_folder(tmp_path), path.name, table_of(task, train_rows(task, table), np.zeros((2, 5))))
     data = replace(tiny_config.data, tasks={**tiny_config.data.tasks, "sst": task})
     config = replace(tiny_config, data=data).override(source_settings("mine", task, path, "train"))
     taught = (configured_source(config, "mine", "train"),)
