@@ -399,11 +399,10 @@ def check_lines(entry: TaskEntry) -> None:
     if entry.format != "lines" or entry.pattern:
         return
     for split in ("train", "dev"):
-        given = getattr(entry, split)
-        own = given.selection if isinstance(given, SplitEntry) else RowSelection()
+        own = entry.selection(split)
         rule = f"{split} must have files by label, a file of labels or a pattern, as lines are texts alone"
         is_labelled = bool(own.label_files or own.file_labels)
-        require(is_labelled or isinstance(given, float), rule, "files of texts")
+        require(is_labelled or isinstance(entry.given(split), float), rule, "files of texts")
         require(not own.where, f"{split}.where must be left out, as lines have no columns", "where")
 
 
