@@ -76,9 +76,8 @@ class SplitEntry:
         require(not (is_by_label and self.labels), "labels must be left out where files are given by label", "both")
         has_labels = is_by_label or bool(self.labels)
         is_hub = any(path.startswith(HUB_PREFIX) for path in self.paths)
-        require(
-            not (has_labels and is_hub), "labels beside the texts must be those of files, not of a data set", "hf://"
-        )
+        rule = "labels beside the texts must be those of files, not of a data set"
+        require(not (has_labels and is_hub), rule, "hf://")
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -362,9 +362,8 @@ def refused(setting: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, ValueError) as error:
-        raise ValueError(
-            f"{setting} must be possible with this encoder on this machine: {first_line(error)}"
-        ) from error
+        rule = f"{setting} must be possible with this encoder on this machine"
+        raise ValueError(f"{rule}: {first_line(error)}") from error
 
 
 def hidden_dropout(architecture: Any) -> float:

@@ -261,7 +261,7 @@ def read_table(
     """
     where, first = next(records, ("", []))
     require(bool(first), "a table must start with names of columns, or with a row", "no row")
-    header = strip_cells(first)
+    header = [cell.strip() for cell in first]
     if wanted.headers and not set(wanted.columns[1:]) <= set(header):
         header = list(next((names for names in wanted.headers if len(names) == len(first)), wanted.headers[0]))
         records = itertools.chain([(where, first)], records)
@@ -400,11 +400,7 @@ def read_plain_lines(lines: Iterable[str], name: str, num_texts: int) -> Iterato
             texts = [""] * num_texts
         rule = f"{name}:{number + 1}: a line must hold two texts with a tab between"
         require(len(texts) == num_texts, rule, len(texts))
-        yield f"{name}:{number + 1}", [str(number), *strip_cells(texts)]
-
-
-def strip_cells(cells: list[str]) -> list[str]:
-    return [cell.strip() for cell in cells]
+        yield f"{name}:{number + 1}", [str(number), *(text.strip() for text in texts)]
 
 
 def check_delimiter(where: str, header: list[str], columns: Sequence[str], delimiters: str) -> None:
