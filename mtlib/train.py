@@ -81,34 +81,23 @@ def train(
     with Saver(states, is_writer=worker_rank() == 0) if states else nullcontext() as saver:
         if saver:
             saver.needed = frozenset(epochs_of_best(run).values())
-        train_epochs(run, saver, on_step, on_epoch, on_stage)
-
-
-def train_epochs(
-    run: Run,
-    saver: Saver | None,
-    on_step: Callable[[StepProgress], bool],
-    on_epoch: Callable[[EpochReport], bool],
-    on_stage: Callable[[int], bool],
-) -> None:
-    """The rest of the trial, epoch by epoch."""
-    while not run.is_over:
-        if run.is_stage_over:
-            begin_next_stage(run)
-        train_epoch(run, on_step, saver)
-        report = report_epoch(run)
-        if saver and run.is_scored_epoch:
-            saver.keep(run.total_epoch, epochs_of_best(run), kept_weights(run, run.scored_model))
-        if not on_epoch(report):
-            return
-        end_epoch(run)
-        if saver and (saver.keeps_end or not run.is_over):
-            save(run, saver, always=run.is_stage_over)
-        if run.is_stage_over:
-            if saver:
-                saver.wait()
-            if not on_stage(run.stage):
+        while not run.is_over:
+            if run.is_stage_over:
+                begin_next_stage(run)
+            train_epoch(run, on_step, saver)
+            report = report_epoch(run)
+            if saver and run.is_scored_epoch:
+                saver.keep(run.total_epoch, epochs_of_best(run), kept_weights(run, run.scored_model))
+            if not on_epoch(report):
                 return
+            end_epoch(run)
+            if saver and (saver.keeps_end or not run.is_over):
+                save(run, saver, always=run.is_stage_over)
+            if run.is_stage_over:
+                if saver:
+                    saver.wait()
+                if not on_stage(run.stage):
+                    return
 
 
 def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], saver: Saver | None) -> None:

@@ -21,7 +21,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
 from mtlib.data.token_cache import SIDES
 from mtlib.model.encoder import quiet_transformers
-from mtlib.model.multitask import MultiTaskModel, pooled
+from mtlib.model.multitask import MultiTaskModel
 from mtlib.model.repeated_words import table_of_texts, text_batch
 from mtlib.runtime.errors import reason_of, require
 
@@ -55,13 +55,12 @@ class TaskLogits(nn.Module):
         Args:
             arrays: those of `INPUT_NAMES` for each input of a row, one input after the other.
         """
-        vectors = []
-        for at in range(0, len(arrays), len(INPUT_NAMES)):
-            inputs = Inputs(**dict(zip(INPUT_NAMES, arrays[at : at + len(INPUT_NAMES)], strict=True)))
-            hidden, _ = self.model.encode(self.task, inputs, None, False)
-            pooling, is_read_last = self.model.pooling[self.task], self.model.is_read_last
-            vectors.append(pooled(hidden, inputs.attention_mask, pooling, is_read_last))
-        logits = self.model.logits_of(self.task, torch.stack(vectors, dim=1)).float()
+        texts = [
+            Inputs(**dict(zip(INPUT_NAMES, arrays[at : at + len(INPUT_NAMES)], strict=True)))
+            for at in range(0, len(arrays), len(INPUT_NAMES))
+        ]
+        vectors, _ = self.model.encode_texts(self.task, texts)
+        logits = self.model.logits_of(self.task, vectors).float()
         return self.model.from_unit(self.task, logits)
 
 

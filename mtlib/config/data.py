@@ -132,12 +132,9 @@ def check_label(entry: str, task: Task) -> None:
     low, high = task.label_range
     _, colon, label = entry.rpartition(":")
     number = as_number(label.strip())
-    is_whole = isinstance(number, float) and number.is_integer()
-    fits = bool(colon) and isinstance(number, float) and low <= number <= high
-    fits = fits and (is_whole or task.is_regression)
-    require(
-        fits, f"labels must be from:to with labels of {task.name}, {low:g} to {high:g}, after the colon", repr(entry)
-    )
+    fits = isinstance(number, float) and low <= number <= high and (task.is_regression or number.is_integer())
+    rule = f"labels must be from:to with labels of {task.name}, {low:g} to {high:g}, after the colon"
+    require(bool(colon) and fits, rule, repr(entry))
 
 
 def as_number(text: str) -> str | float:

@@ -7,7 +7,7 @@ the groups of tasks and stages have the settings of further losses and batch ord
 import dataclasses
 import functools
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -27,20 +27,18 @@ REQUIRED = dataclasses.MISSING
 def extended_classes(trial: Any, methods: Methods) -> dict[Any, Any]:
     """By built-in class the one that has further fields; `trial` is `TrialConfig`."""
     check_method_names(trial, methods)
-    losses = {"loss": (Annotated[str, tuple(methods.losses)], REQUIRED)}
-    losses |= fields_of(entry.settings for entry in own_entries(methods, "losses"))
-    heads = {"head": (Annotated[str, tuple(methods.heads)], TaskConfig.head)}
-    heads |= fields_of(entry.settings for entry in own_entries(methods, "heads"))
+    losses = {"loss": (Annotated[str, tuple(methods.losses)], REQUIRED), **own_settings(methods, "losses")}
+    heads = {"head": (Annotated[str, tuple(methods.heads)], TaskConfig.head), **own_settings(methods, "heads")}
     settings = extended(TaskConfig, trial, methods, losses | heads, losses=methods.losses, heads=methods.heads)
     orders = {"order": (Annotated[str, tuple(methods.batch_orders)], StageConfig.order)}
-    orders |= fields_of(entry.settings for entry in own_entries(methods, "batch_orders"))
+    orders |= own_settings(methods, "batch_orders")
     stage = extended(StageConfig, trial, methods, orders, batch_orders=methods.batch_orders)
     groups: dict[str, tuple[Any, Any]] = {
         "tasks": (Mapping[str, settings], REQUIRED),  # type: ignore[valid-type]
         "stages": (tuple[stage, ...], REQUIRED),  # type: ignore[valid-type]
         "gradients": (Annotated[str, tuple(methods.gradient_methods)], trial.gradients),
+        **own_settings(methods, "gradient_methods"),
     }
-    groups |= fields_of(entry.settings for entry in own_entries(methods, "gradient_methods"))
     penalties = {name: methods.penalties[name].settings for table, name in methods.origins if table == "penalties"}
     groups |= {name: (cls, field(default_factory=cls)) for name, cls in penalties.items()}
     # It is pickled as `TrialConfig` is: its JSON has the files of methods.
@@ -70,9 +68,9 @@ def check_method_names(trial: Any, methods: Methods) -> None:
             known[group, setting] = name
 
 
-def own_entries(methods: Methods, table: str) -> Iterable[Any]:
-    """Returns the entries of a table that are not built in."""
-    return [getattr(methods, table)[name] for own, name in methods.origins if own == table]
+def own_settings(methods: Methods, table: str) -> dict[str, tuple[Any, Any]]:
+    """Returns the fields of the settings of the entries of a table that are not built in."""
+    return fields_of(getattr(methods, table)[name].settings for own, name in methods.origins if own == table)
 
 
 def extended(

@@ -76,9 +76,8 @@ class SplitEntry:
         require(not (is_by_label and self.labels), "labels must be left out where files are given by label", "both")
         has_labels = is_by_label or bool(self.labels)
         is_hub = any(path.startswith(HUB_PREFIX) for path in self.paths)
-        require(
-            not (has_labels and is_hub), "labels beside the texts must be those of files, not of a data set", "hf://"
-        )
+        rule = "labels beside the texts must be those of files, not of a data set"
+        require(not (has_labels and is_hub), rule, "hf://")
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -399,11 +398,10 @@ def check_lines(entry: TaskEntry) -> None:
     if entry.format != "lines" or entry.pattern:
         return
     for split in ("train", "dev"):
-        given = getattr(entry, split)
-        own = given.selection if isinstance(given, SplitEntry) else RowSelection()
+        own = entry.selection(split)
         rule = f"{split} must have files by label, a file of labels or a pattern, as lines are texts alone"
         is_labelled = bool(own.label_files or own.file_labels)
-        require(is_labelled or isinstance(given, float), rule, "files of texts")
+        require(is_labelled or isinstance(entry.given(split), float), rule, "files of texts")
         require(not own.where, f"{split}.where must be left out, as lines have no columns", "where")
 
 

@@ -36,7 +36,7 @@ from mtlib.data.row_sources import RowSources, describe_sources, has_folder, is_
 from mtlib.data.tables import Table, check_folder, connecting_columns
 from mtlib.metrics.constant_prediction import constant_prediction, constant_values
 from mtlib.metrics.rare_classes import describe_rare_classes
-from mtlib.runtime.command_line import counted, new_parser, number, parse_words, run_command, whole_number
+from mtlib.runtime.command_line import as_command, counted, new_parser, number, parse_words, whole_number
 from mtlib.runtime.console import show_lines, show_note, write_data
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import typed_command
@@ -90,12 +90,8 @@ examples:
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code."""
-    return run_command(lambda: run_description(arguments))
-
-
-def run_description(arguments: Sequence[str] | None) -> None:
+@as_command
+def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the description of a folder, its contradictions, or the definitions of GLUE's tasks."""
     options = parse_words(build_parser(), arguments)
     if options.glue:
@@ -315,16 +311,12 @@ def describe_reading(task: Task, table: Table) -> Iterator[str]:
         texts = list(zip(table.places, *table.texts, strict=True))
         place, *own = next((row for row in texts if any('"' in text for text in row[1:])), texts[0])
         text = next((text for text in own if '"' in text), own[0])
-        yield f"        quoting {quoting}: {place} is read as {beginning_of(text)}"
+        shown = text if len(text) <= MAX_SHOWN_TEXT else f"{text[:MAX_SHOWN_TEXT]} ..."
+        yield f"        quoting {quoting}: {place} is read as {shown}"
     if table.split == "train" and not task.is_regression:
         sizes = task.class_sizes(table.labels)
         unused = [name for name, count in zip(task.class_names, sizes, strict=True) if not count]
         yield from [f"        no row has {', '.join(unused)}"] if unused else []
-
-
-def beginning_of(text: str) -> str:
-    """Returns the beginning of a text that is long."""
-    return text if len(text) <= MAX_SHOWN_TEXT else f"{text[:MAX_SHOWN_TEXT]} ..."
 
 
 def describe_lengths(texts: Sequence[Sequence[str]]) -> str:

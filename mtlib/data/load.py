@@ -201,8 +201,8 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
             format=FileFormat(quoting="none"),
         )
     layout = Layout(id_column="id", text_columns=task.text_columns, label_column=task.label_column)
-    paths = (task.file_name(split),)
-    return RowSource(task=task, split=split, paths=paths, own_split=split, layout=layout, delimiters="\t")
+    paths, form = (task.file_name(split),), FileFormat(separator="\t")
+    return RowSource(task=task, split=split, paths=paths, own_split=split, layout=layout, format=form)
 
 
 def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:

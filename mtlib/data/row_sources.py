@@ -73,8 +73,6 @@ class RowSource:
     own_split: str
     """The split's name in a data set."""
     layout: Layout
-    delimiters: str = "\t,"
-    """Column separators of CSV that are accepted."""
     format: FileFormat = dataclasses.field(default_factory=FileFormat)
     selection: RowSelection = dataclasses.field(default_factory=RowSelection)
     prefix: str = ""
@@ -437,7 +435,6 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path, findings
     wanted = Wanted(
         columns=(columns[0], *filters, *(columns[1:-1] if has_labels_elsewhere else columns[1:])),
         is_numbered=layout.is_numbered,
-        delimiters=source.delimiters,
         num_filters=len(filters),
         watched=[name for name in (*layout.group_columns, *layout.slice_columns) if name not in filters],
         headers=[layout.header, *unlabelled] if layout.header else [],

@@ -120,9 +120,8 @@ def loss_per_example(
     if loss.needs_class_counts:
         ones = logits.new_ones((logits.shape[1], 2) if has_several_labels else max(2, logits.shape[1]))
         options = {**options, "class_counts": ones if class_counts is None else class_counts}
-    losses: Tensor = load_function(loss.functions[kind])(
-        logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, **options
-    )
+    exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    losses: Tensor = load_function(loss.functions[kind])(exact, labels, **options)
     shape = returned_shape(losses)
     if class_weights is not None:
         rule = f"with class_weights {name_of(loss.functions[kind])} must return losses of the shape of the labels"

@@ -115,9 +115,8 @@ class Objective(nn.Module):
 
 def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) -> None:
     """Raises WrongResult unless a penalty's function has returned a value for each row for each of its terms."""
-    rule = (
-        f"{name_of(penalty.function)} must return (rows,) for each of {', '.join(penalty.terms)}, not a mean or a sum"
-    )
+    terms = ", ".join(penalty.terms)
+    rule = f"{name_of(penalty.function)} must return (rows,) for each of {terms}, not a mean or a sum"
     shapes = [returned_shape(values) for values in found]
     if shapes != [(num_rows,)] * len(penalty.terms):
         raise WrongResult(f"{rule}, got {shapes} for {num_rows} rows")

@@ -1,7 +1,5 @@
 """SimCSE: a text's two dropout views are each other's positives, the batch's other texts are negatives."""
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,15 +15,15 @@ from mtlib.runtime.workers import gather_with_gradient, num_workers
 def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
     """Returns the contrastive loss of each row's two dropout views, (rows,);
     one view is the clean pass unless configured."""
-    model = clean.model
+    batch, model = clean.batch, clean.model
     assert model.projection is not None, "the contrastive term comes with a projection"
     # Beside its own texts, encoded alone too, a pair would be a negative of them.
-    first_text = 1 if clean.config.tasks[clean.batch.task].encoding == "cross_and_bi" else 0
-    batch = replace(clean.batch, inputs=clean.batch.inputs[first_text:])
+    first_text = 1 if clean.config.tasks[batch.task].encoding == "cross_and_bi" else 0
+    texts = batch.inputs[first_text:]
     vectors = clean.output.vectors[:, first_text:]  # (rows, texts, hidden)
     with autocast(clean.config, batch.labels.device), hidden_dropout_set_to(model.encoder, settings.dropout):
-        first = vectors if settings.dropout is None else model.encode_texts(batch)[0]
-        views = [model.projection(view) for view in (first, model.encode_texts(batch)[0])]
+        first = vectors if settings.dropout is None else model.encode_texts(batch.task, texts)[0]
+        views = [model.projection(view) for view in (first, model.encode_texts(batch.task, texts)[0])]
     loss = contrastive_loss(
         *views,
         positions=batch.positions,

@@ -69,9 +69,8 @@ def target_layers(encoder: nn.Module, named: tuple[str, ...]) -> tuple[str, ...]
         if not any(path.endswith(f".{target}") for path in paths):
             require_name(target, endings, "linear layer of the encoder in adapter.targets")
     found = next((names for names in QUERIES_AND_VALUES if set(names) <= endings.keys()), ())
-    rule = (
-        f"adapter.targets must name linear layers of {type(encoder).__name__} ({', '.join(endings) or 'it has none'})"
-    )
+    known = ", ".join(endings) or "it has none"
+    rule = f"adapter.targets must name linear layers of {type(encoder).__name__} ({known})"
     require(bool(named or found), rule, "none, and none is known to make queries and values")
     return named or found
 

@@ -31,6 +31,11 @@ MAX_PARAMETERS = 2 * 10**9
 fp32."""
 
 
+def unsupported_encoder(feature: str, encoder: nn.Module, why: str) -> ValueError:
+    """Returns the error for a feature that an encoder's architecture does not support."""
+    return ValueError(f"{feature} must be used with {WORKING}, not with {type(encoder).__name__}: {why}")
+
+
 def check_architecture(name: str, config: Any) -> None:
     """Checks that an architecture is a bidirectional encoder.
 

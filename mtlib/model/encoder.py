@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from mtlib.config.network import EncoderConfig
 from mtlib.data.tokenizer_facts import AUTO_TOKENIZER, TOKENIZER_FILE, is_read_last, tokenizer_of_file
-from mtlib.model.architecture_check import WORKING, check_architecture
+from mtlib.model.architecture_check import check_architecture, unsupported_encoder
 from mtlib.model.hub import ask_hub, hub_cache_folder, is_folder
 from mtlib.model.weight_files import check_finite, fault_of_files
 from mtlib.runtime.errors import first_line, require
@@ -362,9 +362,8 @@ def refused(setting: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, ValueError) as error:
-        raise ValueError(
-            f"{setting} must be possible with this encoder on this machine: {first_line(error)}"
-        ) from error
+        rule = f"{setting} must be possible with this encoder on this machine"
+        raise ValueError(f"{rule}: {first_line(error)}") from error
 
 
 def hidden_dropout(architecture: Any) -> float:
@@ -395,12 +394,10 @@ def embedding_layer(encoder: nn.Module) -> nn.Module:
         ValueError: the architecture has no such module. In XLM and FlauBERT `embeddings` is the word table alone, and
             the rest is not in a module.
     """
-    rule = f"SMART must be used with {WORKING}, not with {type(encoder).__name__}"
     layer = getattr(encoder, "embeddings", None)
     if not isinstance(layer, nn.Module):
-        raise ValueError(f"{rule}: it has no module called 'embeddings'")
+        raise unsupported_encoder("SMART", encoder, "it has no module called 'embeddings'")
     if isinstance(layer, nn.Embedding):
-        raise ValueError(
-            f"{rule}: its 'embeddings' is the word table only; positions and LayerNorm are applied outside it"
-        )
+        why = "its 'embeddings' is the word table only; positions and LayerNorm are applied outside it"
+        raise unsupported_encoder("SMART", encoder, why)
     return layer

@@ -6,7 +6,7 @@ from torch import nn
 
 from mtlib.config.training import OptimizerConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.model.architecture_check import WORKING
+from mtlib.model.architecture_check import unsupported_encoder
 from mtlib.runtime.errors import require
 
 LAYER_LISTS = ("encoder.layer", "transformer.layer", "layers")
@@ -49,8 +49,7 @@ def find_layers(encoder: nn.Module, what: str) -> tuple[str, nn.ModuleList]:
         layers = module_at(encoder, path)
         if isinstance(layers, nn.ModuleList) and len(layers) > 0:
             return path, layers
-    rule = f"{what} must be used with {WORKING}, not with {type(encoder).__name__}"
-    raise ValueError(f"{rule}: it has no known list of layers")
+    raise unsupported_encoder(what, encoder, "it has no known list of layers")
 
 
 def module_at(module: nn.Module, path: str) -> Any:
@@ -83,8 +82,7 @@ def layer_of(encoder: nn.Module, what: str) -> dict[str, int]:
         elif name.startswith(AFTER_LAYERS):
             numbers[name] = len(layers) - 1
         else:
-            rule = f"{what} must be used with {WORKING}, not with {type(encoder).__name__}"
-            raise ValueError(f"{rule}: its {name} is not known to come before or after the layers")
+            raise unsupported_encoder(what, encoder, f"its {name} is not known to come before or after the layers")
     return numbers
 
 
@@ -114,10 +112,8 @@ def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
     for layer in find_layers(encoder, "PALs")[1]:
         norm = next(filter(None, (module_at(layer, path) for path in NORMS[placement])), None)
         if norm is None or norm.weight.numel() != config.hidden_size:
-            rule = (
-                f"PALs with pals.placement {placement} must be used with {WORKING}, not with {type(encoder).__name__}"
-            )
-            raise ValueError(f"{rule}: its layers have no known norm of that sum")
+            feature = f"PALs with pals.placement {placement}"
+            raise unsupported_encoder(feature, encoder, "its layers have no known norm of that sum")
         norms.append(norm)
     return norms
 

@@ -81,18 +81,18 @@ class MultiTaskModel(nn.Module):
             embeddings: (rows, tokens, hidden) for each input, which replace the output of the embedding layer.
             keep: whether to return the input of the first layer.
         """
-        vectors, kept = self.encode_texts(batch, embeddings, keep)
+        vectors, kept = self.encode_texts(batch.task, batch.inputs, embeddings, keep)
         return Output(logits=self.logits_of(batch.task, vectors).float(), vectors=vectors, embeddings=kept)
 
     def encode_texts(
-        self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False
+        self, task: str, texts: Sequence[Inputs], embeddings: Sequence[Tensor] | None = None, keep: bool = False
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Pooled texts (rows, inputs, hidden) and, if kept, the first layer's input for each input."""
         vectors, kept = [], []
-        for index, inputs in enumerate(batch.inputs):
+        for index, inputs in enumerate(texts):
             entering = None if embeddings is None else embeddings[index]
-            hidden, embedded = self.encode(batch.task, inputs, entering, keep)
-            vectors.append(pooled(hidden, inputs.attention_mask, self.pooling[batch.task], self.is_read_last))
+            hidden, embedded = self.encode(task, inputs, entering, keep)
+            vectors.append(pooled(hidden, inputs.attention_mask, self.pooling[task], self.is_read_last))
             kept.append(embedded)
         return torch.stack(vectors, dim=1), tuple(kept) if keep else ()
 

@@ -90,12 +90,12 @@ def progress_of(run: Run) -> StepProgress:
 
 
 def report_epoch(run: Run) -> EpochReport:
-    """Returns the report of the epoch that has just been trained, with scores if its stage scores it."""
-    return score_epoch(run) if run.is_scored_epoch else report_of(run, None, {}, [])
+    """Returns the report of the epoch that has just been trained.
 
-
-def score_epoch(run: Run) -> EpochReport:
-    """Evaluates the tasks that have been active so far and notes which scores are the best yet."""
+    If its stage scores it, the tasks that have been active so far are evaluated, and the best scores yet are noted.
+    """
+    if not run.is_scored_epoch:
+        return report_of(run, None, {}, [])
     config, tasks = run.config, tasks_active_by(run.config, run.stage)
     predictions = [predict(run.scored_model, config, run.corpus, task, "dev", run.device) for task in tasks]
     metrics = {part.task: score(part, config) for part in predictions}

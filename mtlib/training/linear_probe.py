@@ -93,7 +93,7 @@ def choose_rows(config: TrialConfig, table: TokenTable) -> np.ndarray:
 
 def read_batch(head: LinearHead, model: MultiTaskModel, batch: Batch) -> Tensor:
     """Returns what the head's output layer reads of one batch, (rows, features) float32."""
-    vectors, _ = model.encode_texts(batch)
+    vectors, _ = model.encode_texts(batch.task, batch.inputs)
     return head.features_of(model.head_inputs(batch.task, vectors)).float()
 
 

@@ -111,7 +111,7 @@ def check_encoding(objective: Objective, batch: Batch, needs_embeddings: bool) -
             it embeds them, I-BERT returns a scale with the vectors.
     """
     with torch.no_grad(), autocast(objective.config, batch.labels.device):
-        entered = objective.model.encode_texts(batch, keep=needs_embeddings)[1]
+        entered = objective.model.encode_texts(batch.task, batch.inputs, keep=needs_embeddings)[1]
     for inputs, text in zip(batch.inputs if needs_embeddings else (), entered, strict=True):
         tokens = inputs.input_ids.shape[1]
         found = f"{text.shape[1]} for {tokens} tokens" if isinstance(text, Tensor) else f"a {type(text).__name__}"

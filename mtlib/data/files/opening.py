@@ -26,27 +26,21 @@ def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
             only while it is read.
         ValueError: a ZIP file has no member or several, or a password.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(damage_as_os_error())
-        stream: Any
-        match path.suffix.lower():
-            case ".gz":
-                stream = stack.enter_context(gzip.open(path, "rb"))
-            case ".zst":
-                raw = stack.enter_context(pa.CompressedInputStream(stack.enter_context(pa.OSFile(str(path))), "zstd"))
-                stream = io.BytesIO(raw.read())  # streams of Arrow have no lines
-            case ".zip":
-                stream = stack.enter_context(open_member(stack.enter_context(zipfile.ZipFile(path)), path))
-            case _:
-                stream = stack.enter_context(path.open("rb"))
-        yield cast("IO[bytes]", stream)
-
-
-@contextlib.contextmanager
-def damage_as_os_error() -> Iterator[None]:
-    """Raises OSError for what libraries of compression raise."""
+    stream: Any
     try:
-        yield
+        with contextlib.ExitStack() as stack:
+            match path.suffix.lower():
+                case ".gz":
+                    stream = stack.enter_context(gzip.open(path, "rb"))
+                case ".zst":
+                    file = stack.enter_context(pa.OSFile(str(path)))
+                    raw = stack.enter_context(pa.CompressedInputStream(file, "zstd"))
+                    stream = io.BytesIO(raw.read())  # streams of Arrow have no lines
+                case ".zip":
+                    stream = stack.enter_context(open_member(stack.enter_context(zipfile.ZipFile(path)), path))
+                case _:
+                    stream = stack.enter_context(path.open("rb"))
+            yield cast("IO[bytes]", stream)
     except DAMAGE as error:
         raise OSError(first_line(error)) from error
 

@@ -23,7 +23,7 @@ from mtlib.runtime.errors import nearest_first, require
 from mtlib.tasks import FileFormat
 
 TABS_OR_COMMAS = "\t,"
-"""Column separators of CSV, the preferred one first."""
+"""Column separators of CSV, unless one is given; the first that the header line holds is used."""
 MAX_CELL_LENGTH = 2**24
 """Characters of a CSV cell at most: an unclosed quotation mark must not read a whole pipe into memory."""
 MAX_QUOTED_VALUE = 40
@@ -98,8 +98,6 @@ class Wanted:
     is_numbered: bool = True
     """Whether rows are numbered from 0 where there is no column of ids, in JSON lines where the first object has no key
     for the id. Plain lines always are."""
-    delimiters: str = TABS_OR_COMMAS
-    """Column separators of CSV; the first of them that the header line holds is used."""
     headers: Sequence[Sequence[str]] = ()
     """Names of all columns of CSV or TSV that has no header line, of several the first that are as many as the cells of
     the first line; not used if that has the names of the wanted columns, the id's aside."""
@@ -163,7 +161,7 @@ def read_stream(stream: IO[bytes], name: str, form: Format, wanted: Wanted) -> I
     elif form == "fasttext":
         yield from read_table(fasttext_records(lines, name, wanted), wanted)
     else:
-        delimiters = wanted.format.separator or ("\t" if form == "tsv" else wanted.delimiters)
+        delimiters = wanted.format.separator or ("\t" if form == "tsv" else TABS_OR_COMMAS)
         is_quoted = form == "csv" or wanted.format.quoting == "standard"
         checked = start_checked(lines, name)
         if is_quoted:
@@ -263,7 +261,7 @@ def read_table(
     """
     where, first = next(records, ("", []))
     require(bool(first), "a table must start with names of columns, or with a row", "no row")
-    header = strip_cells(first)
+    header = [cell.strip() for cell in first]
     if wanted.headers and not set(wanted.columns[1:]) <= set(header):
         header = list(next((names for names in wanted.headers if len(names) == len(first)), wanted.headers[0]))
         records = itertools.chain([(where, first)], records)
@@ -276,10 +274,15 @@ def read_table(
 
 
 def checked_rows(records: Iterable[Row], header: list[str], is_filled: bool) -> Iterator[Row]:
-    """Yields rows with as many cells as the header; raises as `check_num_cells`."""
+    """Yields rows with as many cells as the header; ValueError for a line with more, or fewer unless these are
+    filled."""
     for where, cells in records:
         filled = cells + [""] * (len(header) - len(cells)) if is_filled else cells
-        check_num_cells(where, header, filled)
+        if len(filled) != len(header):
+            is_short = len(filled) < len(header)
+            hint = f"no column {header[len(filled)]}" if is_short else f"column {header[-1]} must be the last"
+            wanted = f"{len(header)} cell{'' if len(header) == 1 else 's'}"
+            raise ValueError(f"{where}: a line must have {wanted}, got {len(filled)}, {hint}")
         yield where, filled
 
 
@@ -397,11 +400,7 @@ def read_plain_lines(lines: Iterable[str], name: str, num_texts: int) -> Iterato
             texts = [""] * num_texts
         rule = f"{name}:{number + 1}: a line must hold two texts with a tab between"
         require(len(texts) == num_texts, rule, len(texts))
-        yield f"{name}:{number + 1}", [str(number), *strip_cells(texts)]
-
-
-def strip_cells(cells: list[str]) -> list[str]:
-    return [cell.strip() for cell in cells]
+        yield f"{name}:{number + 1}", [str(number), *(text.strip() for text in texts)]
 
 
 def check_delimiter(where: str, header: list[str], columns: Sequence[str], delimiters: str) -> None:
@@ -423,12 +422,3 @@ def find_columns(where: str, header: list[str], wanted: Wanted) -> list[int | No
             raise MissingColumnError(f"{where}: column {column} is missing; {hint}")
         require(header.count(column) == 1, f"{where}: column {column} must be there once", header.count(column))
     return [*([None] if is_numbered else []), *map(header.index, named)]
-
-
-def check_num_cells(where: str, header: list[str], cells: list[str]) -> None:
-    """Raises ValueError unless a line has as many cells as the header."""
-    if len(cells) != len(header):
-        is_short = len(cells) < len(header)
-        hint = f"no column {header[len(cells)]}" if is_short else f"column {header[-1]} must be the last"
-        wanted = f"{len(header)} cell{'' if len(header) == 1 else 's'}"
-        raise ValueError(f"{where}: a line must have {wanted}, got {len(cells)}, {hint}")

@@ -1,7 +1,5 @@
 """The contrastive loss against a plain loop, its views by hand, and two workers against one."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -100,7 +98,7 @@ def test_the_views_are_the_clean_pass_and_one_more(task: str, encoding: str, pro
     torch.manual_seed(6)
     clean = run.model(batch)  # the first view comes from the pass of the loss
     first = 1 if encoding == "cross_and_bi" else 0  # the pair comes before its texts, and has no views beside theirs
-    again = run.model.encode_texts(replace(batch, inputs=batch.inputs[first:]))[0]
+    again = run.model.encode_texts(task, batch.inputs[first:])[0]
     assert run.model.projection is not None
     own, other = (run.model.projection(view) for view in (clean.vectors[:, first:], again))
     expected = looped(own, other, 0.5)
@@ -123,7 +121,7 @@ def test_a_dropout_of_its_own_applies_to_two_further_views_only(new_run: NewRun)
     clean = run.model(batch).logits
     for dropout in hidden_dropouts(run):
         dropout.p = 0.1
-    first, second = (run.model.encode_texts(batch)[0] for _ in range(2))
+    first, second = (run.model.encode_texts(batch.task, batch.inputs)[0] for _ in range(2))
     for dropout in hidden_dropouts(run):
         dropout.p = 0.3
     torch.manual_seed(6)

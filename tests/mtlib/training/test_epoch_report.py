@@ -17,7 +17,7 @@ from mtlib.training.epoch_report import (
     TOKENS,
     EpochReport,
     points_of,
-    score_epoch,
+    report_epoch,
     trained_amounts,
 )
 from mtlib.training.evaluation import Predictions
@@ -85,7 +85,7 @@ def test_the_numbers_of_a_report_by_hand(run: Run, use: Use) -> None:
     use(HALF_RIGHT)
     run.sums = {"qqp": {"loss": (3.0, 6), "smart_penalty": (0.75, 3)}}
     run.seconds_before = 50.0
-    report = score_epoch(run)
+    report = report_epoch(run)
     values = values_of(report)
     amounts = {key: values.pop(key) for key in list(values) if key[2] in (TOKENS, STEPS)}
     assert amounts == {(task, "train", metric): count for (task, metric), count in trained_amounts(run).items()}
@@ -119,16 +119,16 @@ def changed(**logits: list[list[float]]) -> Chosen:
 def test_only_a_higher_score_is_a_new_best_and_the_first_may_be_below_0(run: Run, use: Use) -> None:
     reversed_sts = [[5.0], [4.0], [2.0], [1.0]]
     use(changed(sts=reversed_sts))
-    first, best = score_epoch(run), dict(run.best)
+    first, best = report_epoch(run), dict(run.best)
     overall = (0.5 + 0.75 + 0) / 3
     expected: Any = {"sst": (0.5, 2), "qqp": (0.75, 2), "sts": (pytest.approx(-1), 2), "overall": (overall, 2)}
     assert best == expected
-    again = score_epoch(run)  # after a resume
+    again = report_epoch(run)  # after a resume
     assert (values_of(again), again.overall, run.best) == (values_of(first), first.overall, best)
     run.epoch, run.step = 1, 3
     better_sst = [[9.0, 0, 0, 0, 0], [0, 9.0, 0, 0, 0], [0, 0, 9.0, 0, 0], [9.0, 0, 0, 0, 0]]  # 3 of 4
     use(changed(sts=reversed_sts, sst=better_sst, qqp=[[1], [2], [-3], [4]]))  # 1 of 4
-    second = score_epoch(run)
+    second = report_epoch(run)
     assert run.best == {**best, "sst": (0.75, 3)}
     assert (second.epoch, second.scored_epoch, second.is_last) == (3, 2, True)
 
@@ -138,7 +138,7 @@ def test_there_is_no_overall_score_before_every_task_has_been_active_and_earlier
 ) -> None:
     use(HALF_RIGHT)
     run = new_run({"stages.1.tasks": "sts", "stages.1.order": "batch_round_robin"})
-    report = score_epoch(run)
+    report = report_epoch(run)
     assert (report.overall, report.scored_epoch, report.stage, report.is_last) == (None, 0, 0, False)
     assert values_of(report).keys() == {
         ("qqp", "train", TOKENS),
@@ -150,7 +150,7 @@ def test_there_is_no_overall_score_before_every_task_has_been_active_and_earlier
     assert run.best == {"qqp": (0.75, 1)}
     end_epoch(run)
     begin_next_stage(run)
-    report = score_epoch(run)
+    report = report_epoch(run)
     assert [part.task for part in report.predictions] == ["qqp", "sts"]
     assert report.overall == pytest.approx((0.75 + 1) / 2)
     assert (report.epoch, report.scored_epoch) == (2, 1)
@@ -180,7 +180,7 @@ def test_the_best_epoch_of_a_stage_has_the_highest_mean_score_of_the_active_task
         with torch.no_grad():
             run.model.get_parameter("heads.sst.bias").fill_(run.epoch)
         use(logits)
-        score_epoch(run)
+        report_epoch(run)
         assert run.stage_best is not None
         assert run.stage_best[0] == pytest.approx(best)
         assert set(run.stage_best[1]["heads.sst.bias"].tolist()) == {min(run.epoch, 1)}

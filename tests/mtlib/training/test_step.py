@@ -15,7 +15,7 @@ import mtlib.training.step
 from mtlib.loss.objective import all_terms
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.sampler import StepBatch, epoch_steps
-from mtlib.training.epoch_report import score_epoch
+from mtlib.training.epoch_report import report_epoch
 from mtlib.training.evaluation import predict
 from mtlib.training.optimizer import optimizer_tensors
 from mtlib.training.run import Run, begin_next_stage, end_epoch
@@ -351,7 +351,7 @@ def test_the_teacher_follows_by_its_decay_and_the_average_is_the_mean_over_a_sta
             assert torch.allclose(run.average.state_dict()[name], mean, rtol=1e-5, atol=1e-6), name
     assert run.sums["qqp"]["proximal"][0] > 0
     before = everything(run)
-    report = score_epoch(run)
+    report = report_epoch(run)
     assert_unchanged(run, before)
     run.model.load_state_dict(run.average.state_dict())
     again = predict(run.model, run.config, run.corpus, "qqp", "dev", run.device)
