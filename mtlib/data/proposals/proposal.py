@@ -292,7 +292,7 @@ def describe_kind(cells: Counter[str], label_names: Sequence[str]) -> Iterator[s
     """
     lists = [labels_in(cell) for cell in cells]
     found = {one for own in lists for one in own}
-    values = sorted(found, key=lambda value: (isinstance(as_number(value), str), as_number(value)))
+    values = sorted(found, key=lambda value: (isinstance(as_number(value), str), as_number(value), value))
     numbers = [number for value in values if isinstance(number := as_number(value), float)]
     are_numbers = bool(values) and len(numbers) == len(values)
     is_named = bool(label_names) and ({*values} <= {*label_names} or are_numbers)
