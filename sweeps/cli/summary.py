@@ -42,21 +42,21 @@ def show_answer(folder: str) -> bool:
     Returns:
         Whether they could be made; else why not is printed.
     """
+
+    def rank() -> list[str]:
+        found = load_sweep(folder)
+        closed = [replace(own, status="interrupted") if own.status == "running" else own for own in found.records]
+        print_ranking(replace(found, records=tuple(closed)))  # a full disk keeps what ran in `driver.json`
+        return []
+
     try:
         show_lines([""])
-        try:
-            found = load_sweep(folder)
-            closed = [replace(own, status="interrupted") if own.status == "running" else own for own in found.records]
-            print_ranking(replace(found, records=tuple(closed)))  # a full disk keeps what ran in `driver.json`
-        except BrokenPipeError:
-            raise
-        except (KeyboardInterrupt, Exception) as error:  # the end of the sweep must still be printed
-            show_lines([failure_line("The ranking", error)])
-            return False
-        show_lines([""])
+        why_not = list(lines_or_failure("The ranking", rank))
+        show_lines(why_not or [""])
     except BrokenPipeError:  # the sweep goes on to its end
         discard_output()
-    return True
+        return True
+    return not why_not
 
 
 def finish_sweep(
@@ -101,15 +101,10 @@ def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Ite
         yield from make_lines()
     except BrokenPipeError:
         raise
-    except (KeyboardInterrupt, Exception) as error:  # the other parts must still be printed
-        yield failure_line(title, error)
-
-
-def failure_line(title: str, error: BaseException) -> str:
-    """Returns why a part of the summary is not there."""
-    if isinstance(error, KeyboardInterrupt):
-        return f"{title} was interrupted."
-    return f"{title} failed: {typed_line(error)}"
+    except KeyboardInterrupt:  # the other parts must still be printed
+        yield f"{title} was interrupted."
+    except Exception as error:  # likewise
+        yield f"{title} failed: {typed_line(error)}"
 
 
 def choose_ensembles(folder: str) -> Iterator[str]:

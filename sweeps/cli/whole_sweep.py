@@ -147,7 +147,7 @@ def run_and_finish(table: TrialTable, inputs: TrainingInputs, ownership: Ownersh
     trackers, has_ended = Trackers(options.log_to, options.folder, plan.tasks, table.records.values()), False
     try:
         with contextlib.ExitStack() as display:
-            show_event = display.enter_context(show_progress(new_console(), table)) if is_verbose else ignore_event
+            show_event = display.enter_context(show_progress(new_console(), table)) if is_verbose else lambda _: None
 
             def on_event(event: Event) -> None:
                 if event.facts.get("is_wait"):  # one line for all workers and this process
@@ -167,7 +167,3 @@ def run_and_finish(table: TrialTable, inputs: TrainingInputs, ownership: Ownersh
     finally:
         lines = report_answer(options, trackers) if has_ended else trackers.finish([], is_interrupted=True)
         show(lines, is_verbose)
-
-
-def ignore_event(_event: Event) -> None:
-    """Shows nothing."""

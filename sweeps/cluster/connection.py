@@ -267,8 +267,7 @@ def free_port() -> int:
     """Returns a port that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -18,7 +18,8 @@ class Interrupts:
         self.unannounced: str | None = None
         """SIGTERM or SIGHUP, until that has been said: what sends it may kill the process three seconds later."""
         self.reason: str | None = None
-        """Why the program itself requested a stop, in one clause; None if it did not."""
+        """Why the program itself requests a clean stop, in a clause; None if it does not. A later Ctrl-C counts as the
+        first."""
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupts":
@@ -40,10 +41,6 @@ class Interrupts:
     def is_stop_requested(self) -> bool:
         """Whether a signal or the program itself has requested a stop."""
         return self.count > 0 or self.reason is not None
-
-    def request_stop(self, reason: str) -> None:
-        """Requests a clean stop, like a first Ctrl-C. A Ctrl-C after it still counts as the first."""
-        self.reason = reason
 
     def __exit__(self, *_error: object) -> None:
         for number, handler in self._handlers.items():

@@ -13,9 +13,6 @@ from search_spaces.space import NOT_DECIDING, describe_space
 from sweeps.plan.differences import differences, listed
 from sweeps.plan.inputs import SweepInputs
 
-PAIRS = ("grid", "ranges", "conditions")
-"""Entries of a space's description that are lists of pairs."""
-
 
 def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapping[str, str]) -> None:
     """Checks that a sweep would still train the same trials;
@@ -32,12 +29,10 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapp
         space = replace(space, grid=space.smaller_grids[-1], smaller_grids=space.smaller_grids[:-1])
     users = space.configs
     base = TrialConfig.from_json(json.dumps(info["base"]))  # with the defaults of fields that are newer
-    before = {"base": without_encoder_name(used_settings(base, users)), "space": space_tree(info["space"])}
-    now = {
-        "base": without_encoder_name(used_settings(space.base, users)),
-        "space": space_tree(to_dict(describe_space(space))),
-    }
+    before = {"base": used_settings(base, users), "space": space_tree(info["space"])}
+    now = {"base": used_settings(space.base, users), "space": space_tree(to_dict(describe_space(space)))}
     for tree in (before, now):
+        tree["base"]["encoder"].pop("name", None)  # fingerprints are compared
         tree["base"]["data"].pop("tasks", None)  # which `read_inputs` has compared
     found = [*differences("", before, now), *other_orders(before["space"], now["space"])]
     require(not found, "the search space must be what it was when the sweep began", listed(found))
@@ -58,15 +53,10 @@ def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:
     return f"other rows of {'; '.join(changed)} in {inputs.data_folder}"
 
 
-def without_encoder_name(base: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a configuration as a tree, without the name or folder of its encoder."""
-    return {**base, "encoder": {key: value for key, value in base["encoder"].items() if key != "name"}}
-
-
 def space_tree(described: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a space's description as a tree by searched keys, without entries that change no trial."""
     tree = {key: value for key, value in described.items() if key not in ("hash", *NOT_DECIDING)}
-    return tree | {name: dict(tree[name]) for name in PAIRS}
+    return tree | {name: dict(tree[name]) for name in ("grid", "ranges", "conditions")}  # lists of pairs
 
 
 def other_orders(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

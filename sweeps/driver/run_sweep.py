@@ -209,16 +209,14 @@ def run_plan(
     if ownership.why_lost is not None:
         error = ownership.why_lost if error in (None, ownership.why_lost) else f"{ownership.why_lost} ({error})"
     is_interrupted = interrupts.is_stop_requested and error is None
-    why = interrupts.reason if is_interrupted else None
     limit = reached_limit(table, run.began) if table.num_left and not is_interrupted and error is None else None
     if limit is not None:
         with contextlib.suppress(OSError, ValueError):  # the end of the command's output says it too
             write_sweep(plan.options.folder, {**read_sweep(plan.options.folder), STOPPED_BY: limit})
-    ended = outcome_of(table, closing_errors)
     return replace(
-        ended,
+        outcome_of(table, closing_errors),
         is_interrupted=is_interrupted,
-        interruption=why,
+        interruption=interrupts.reason if is_interrupted else None,
         limit=limit,
         error=error,
         is_lost=ownership.why_lost is not None,
@@ -430,8 +428,8 @@ def adjust_lanes(sweep: RunningSweep) -> None:
     sweep.run.note_all(scale(sweep.lanes, sweep.run.table.num_left))
     sweep.searcher.max_live = sweep.lanes.num_live
     minutes = sweep.run.table.plan.options.node_wait_minutes
-    if sweep.lanes.seconds_without_node > 60 * minutes:
-        sweep.run.interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
+    if time.monotonic() - sweep.lanes.without_node_since > 60 * minutes:
+        sweep.run.interrupts.reason = f"no node that a trial fits came within {minutes:g} minutes"
 
 
 def keep_house(sweep: RunningSweep) -> None:

@@ -1,5 +1,6 @@
 """All lanes of a sweep: as many as fit the cluster and have work, also when nodes come and go."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -59,8 +60,8 @@ class Lanes:
     nodes: dict[str, str] = field(default_factory=dict)
     """Hosts of the alive nodes at the last check, by node id."""
     next_check: float = 0.0
-    without_node_since: float | None = None
-    """Time on the monotonic clock since when a trial fits no node; None if it fits one."""
+    without_node_since: float = math.inf
+    """Time on the monotonic clock since when a trial fits no node; infinite if it fits one."""
 
     @property
     def plan(self) -> SweepPlan:
@@ -71,11 +72,6 @@ class Lanes:
     def num_live(self) -> int:
         """How many trials may be suggested: lanes that are open or about to open, at least 1."""
         return max(1, len(self.runs))
-
-    @property
-    def seconds_without_node(self) -> float:
-        """How long a trial has fitted no node; 0 if it fits one."""
-        return 0.0 if self.without_node_since is None else time.monotonic() - self.without_node_since
 
 
 def open_lanes(lanes: Lanes, count: int) -> None:
@@ -95,14 +91,11 @@ def note_event(lanes: Lanes, event: Event) -> None:
     if event.kind == "lane_open":
         lanes.ever_open.add(lane)
         lanes.failures.clear()
-    elif event.kind == "lane_closed":
+    elif event.kind == "lane_closed" or (event.kind == "lane_failed" and event.facts["refused"]):
         lanes.closed.add(lane)
-        lanes.refused.update(event.facts.get("refused", ()))
+        lanes.refused.update(event.facts.get("refused", ()))  # as if these nodes were not there
     elif event.kind == "lane_down" and lane not in lanes.ever_open:
         lanes.failures.append(event.facts["why"])
-    elif event.kind == "lane_failed" and event.facts["refused"]:  # as if these nodes were not there
-        lanes.refused.update(event.facts["refused"])
-        lanes.closed.add(lane)
     elif event.kind == "lane_failed":
         lanes.failures.append(event.facts["why"])
         if lanes.ever_open:  # other nodes can load the same
@@ -186,8 +179,8 @@ def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
 def watch_capacity(lanes: Lanes, now: float) -> Iterator[str]:
     """Notes since when a trial has fitted no node, and yields one line when that begins."""
     if lanes.table.open_lanes or fits_cluster(lanes.plan, lanes.refused):
-        lanes.without_node_since = None
-    elif lanes.without_node_since is None:
+        lanes.without_node_since = math.inf
+    elif lanes.without_node_since == math.inf:
         lanes.without_node_since = now
         need = describe_lane(lanes.plan)
         wait = f"waiting for one, at most {lanes.plan.options.node_wait_minutes:g} minutes (--node-wait-minutes)"

@@ -1,5 +1,6 @@
 """Lanes that say nothing: their workers are killed if they are stopped or hang, and Ray Train starts them again."""
 
+import contextlib
 import os
 import signal
 import time
@@ -35,8 +36,10 @@ class SilentWorkers:
         if self.inspections:
             ready, _ = ray.wait(list(self.inspections), num_returns=len(self.inspections), timeout=0)
             for inspection in ready:
-                line = self.inspections.pop(inspection)
-                if was_killed(inspection):
+                line, was_killed = self.inspections.pop(inspection), False
+                with contextlib.suppress(ray.exceptions.RayError):  # its node has died
+                    was_killed = ray.get(inspection)
+                if was_killed:
                     yield line
         if time.monotonic() < self.next_inspection:
             return
@@ -84,11 +87,3 @@ def kill_stopped(pid: int, hangs: bool) -> bool:
     except (psutil.Error, ProcessLookupError):
         return False
     return True
-
-
-def was_killed(inspection: "ray.ObjectRef[bool]") -> bool:
-    """Returns the answer of an inspection; False where its node has died."""
-    try:
-        return bool(ray.get(inspection))
-    except ray.exceptions.RayError:
-        return False

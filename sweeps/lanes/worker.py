@@ -134,7 +134,8 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     Raises:
         Exception: one that perhaps not all workers met; they must be restarted.
     """
-    plan, device = setup.plan, own_device(setup.plan.options.gpus_per_worker)
+    plan = setup.plan
+    device: torch.device = get_device() if plan.options.gpus_per_worker > 0 else torch.device("cpu")
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(plan.options, assignment.trial_id)
@@ -181,13 +182,13 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.log.add(f"attempt {assignment.attempt} on {setup.lane}, {socket.gethostname()}")
                 status, error = run_trial(run)
     except Exception as found:
-        is_storage = is_of_storage(found)
+        cause = cause_of(found, plan.options.gpus_per_worker)
         status, error = end_by_fault(folder, found)
-        if not (is_alone and is_storage):
+        if not (is_alone and cause == "storage"):
             if status == "failed" and is_first:
                 reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
-            reporter.report_error(error, cause_of(found, plan.options.gpus_per_worker))
-            if not is_storage:  # where a log cannot be written either
+            reporter.report_error(error, cause)
+            if cause != "storage":  # where a log cannot be written either
                 reporter.log.add_error(found)
             raise
     release_memory()  # before the table lets another trial begin on the same GPU
@@ -248,21 +249,8 @@ def end_by_fault(folder: TrialFolder, error: Exception) -> tuple[TrialStatus, st
     return "interrupted", describe_error(error)
 
 
-def is_of_storage(error: BaseException) -> bool:
-    """Returns whether a disk is the cause: it is full, read-only, broken or away."""
-    return isinstance(error, OSError | SafetensorError)
-
-
 def cause_of(error: BaseException, gpus_per_worker: float) -> ErrorCause:
     """Returns what an error that ends a worker comes from."""
-    if is_of_storage(error):
+    if isinstance(error, OSError | SafetensorError):  # a disk is full, read-only, broken or away
         return "storage"
     return "shared_gpu" if 0 < gpus_per_worker < 1 and is_out_of_memory(error) else "trial"
-
-
-def own_device(gpus_per_worker: float) -> torch.device:
-    """Returns the device that this worker trains on."""
-    if gpus_per_worker == 0:
-        return torch.device("cpu")
-    device: torch.device = get_device()
-    return device

@@ -17,14 +17,14 @@ from results.records.trials import SWEEP_FILE, read_sweep, sweep_tasks
 from search_spaces.claim import CLAIM_NAME, claim_space
 from search_spaces.presets import general
 from search_spaces.set_values import set_stages
-from search_spaces.space import SearchSpace, encoder_names, grid_trials
+from search_spaces.space import SearchSpace, encoder_names
 from search_spaces.task_fit import chosen_tasks
 from search_spaces.vary import NAME, vary
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.plan.checks.encoder import describe_families
 from sweeps.plan.checks.machine import check_machine, describe_gpus, join_cluster, use_gpus
 from sweeps.plan.checks.space import check_changes, check_space
-from sweeps.plan.inputs import SweepInputs, read_inputs
+from sweeps.plan.inputs import SweepInputs, planned_configs, read_inputs
 from sweeps.plan.packing import pack_gpus
 from sweeps.plan.precision import describe_precision, fit_encoders
 from sweeps.plan.report import describe_sweep
@@ -129,7 +129,9 @@ def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack) -> Prepa
     show([*token_lines, *describe_families(encoders.values()), *describe_precision(inputs)])
     if options.packs_gpus and not options.dry_run:
         show([MEASURING])
-        options, line = pack_gpus(options, inputs.space.configs, encoders, most_at_a_time(options, inputs.space))
+        num_trials = options.num_trials(len(planned_configs(options, space)))
+        most = min(num_trials, options.concurrent or num_trials)  # at the same time, were the machine large enough
+        options, line = pack_gpus(options, inputs.space.configs, encoders, most)
         show([line])
     return PreparedSweep(options=options, inputs=inputs, encoders=encoders)
 
@@ -167,9 +169,3 @@ def load_encoders(options: SweepOptions, space: SearchSpace, show: ShowLines) ->
     for name, (_, place) in found.items():
         show([f"The encoder {name} is {place}." if len(found) > 1 else f"The encoder is {place}."])
     return {name: encoder for name, (encoder, _) in found.items()}
-
-
-def most_at_a_time(options: SweepOptions, space: SearchSpace) -> int:
-    """Returns how many trials may run at the same time, were the machine large enough."""
-    num_trials = options.num_trials(options.num_drawn or len(grid_trials(space)))
-    return min(num_trials, options.concurrent or num_trials)

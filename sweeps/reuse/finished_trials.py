@@ -122,17 +122,13 @@ def find_finished(folder: TrialFolder, cut: Cut) -> Iterator[TrialFolder]:
 
     The register may be out of date: a sweep may have been deleted and another have its name.
     """
-    for name in registered_trials(folder, cut):
-        other = other_folder(folder, *name.split("/"))
-        if other.name != folder.name and is_finished_at(other, cut):
+    storage = split_location(folder.sweep_folder)[0]
+    for sweep, trial_id in (name.split("/") for name in registered_trials(folder, cut) if name != folder.name):
+        sweep_folder = join_location(storage, sweep)
+        states = replace(folder.states, path=states_path(sweep_folder, trial_id))
+        other = replace(folder, sweep_folder=sweep_folder, trial_id=trial_id, states=states)
+        if is_finished_at(other, cut):
             yield other
-
-
-def other_folder(folder: TrialFolder, sweep: str, trial_id: str) -> TrialFolder:
-    """Returns the folder of another trial of the same storage."""
-    sweep_folder = join_location(split_location(folder.sweep_folder)[0], sweep)
-    states = replace(folder.states, path=states_path(sweep_folder, trial_id))
-    return replace(folder, sweep_folder=sweep_folder, trial_id=trial_id, states=states)
 
 
 def is_finished_at(folder: TrialFolder, cut: Cut) -> bool:

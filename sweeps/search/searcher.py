@@ -80,7 +80,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             return str(Searcher.FINISHED)
         if len(self._in_tune) >= self.max_live:
             return None
-        must_wait = bool(self._in_tune) or self._awaits_decision()  # first: what is decided now is seen below
+        # First: what a race decides now is seen below.
+        must_wait = bool(self._in_tune) or self._is_decision_due(self._table.records.values())
         trial = self._next_trial()
         if trial is None:
             return None if must_wait else str(Searcher.FINISHED)
@@ -144,10 +145,6 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             if len(known) == self._plan.num_configurations or len(waiting) >= self.max_live:
                 return self._choose(known, self._early_replicates(known))
             self._sample(max(known, default=-1) + 1)
-
-    def _awaits_decision(self) -> bool:
-        """Returns whether a race is about to decide, so that it is not known yet whether there are more trials."""
-        return self._is_decision_due(self._table.records.values())
 
     def _raced_late(self, known: Mapping[int, Replicates]) -> Callable[[Pair], tuple[int, float]]:
         """Returns what orders the trials of a race:

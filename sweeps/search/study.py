@@ -79,15 +79,15 @@ def add_ended(
             Optuna is told of it.
         reports: scored epochs of its first trial, and its best score so far at each.
     """
-    domain = {key: item for key, item in domain_of(space, search).items() if is_set(params, key)}
+    domain, known = domain_of(space, search), known_values(space, search, params)
     if state == TrialState.PRUNED and reports:
         value = reports[-1][1]
     study.add_trial(
         optuna.trial.create_trial(
             state=state,
             value=value,
-            params={key_title(key): as_choice(value_at(params, key)) for key in domain},
-            distributions={key_title(key): distribution_of(item) for key, item in domain.items()},
+            params=known,
+            distributions={key_title(key): distribution_of(domain[key]) for key in domain if key_title(key) in known},
             intermediate_values=dict(reports),
             user_attrs={NUMBER_ATTRIBUTE: number},
         )
@@ -135,19 +135,19 @@ def ask_known(
     study: optuna.Study, space: SearchSpace, search: str, number: int, params: Mapping[str, Any]
 ) -> optuna.Trial:
     """As `ask_new`, for a configuration whose values are known: a point of the grid, or one that is run again."""
-    domain = {key: item for key, item in domain_of(space, search).items() if is_set(params, key)}
-    study.enqueue_trial({key_title(key): as_choice(value_at(params, key)) for key in domain})
+    study.enqueue_trial(known_values(space, search, params))
     return ask_new(study, space, search, 0, number)[0]
 
 
-def is_set(params: Mapping[str, Any], key: SearchKey) -> bool:
-    """Returns whether a searched key has a value."""
-    return key in params if isinstance(key, str) else key[0] in params
-
-
-def value_at(params: Mapping[str, Any], key: SearchKey) -> Any:
-    """Returns the value of a searched key: one, or a tuple of those that vary together."""
-    return params[key] if isinstance(key, str) else tuple(params[part] for part in key)
+def known_values(space: SearchSpace, search: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a configuration as Optuna has them, by title; of keys that vary together they are one."""
+    values: dict[str, Any] = {}
+    for key in domain_of(space, search):
+        parts = (key,) if isinstance(key, str) else key
+        if parts[0] in params:
+            value = params[key] if isinstance(key, str) else tuple(params[part] for part in parts)
+            values[key_title(key)] = as_choice(value)
+    return values
 
 
 def sampler_for(search: str, seed: int, number: int) -> BaseSampler:

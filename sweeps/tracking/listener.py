@@ -196,7 +196,6 @@ def tracked_trial(sweep: TrackedSweep, record: TrialRecord) -> TrackedRun:
     return TrackedRun(
         id=f"{sweep.id}-{record.trial_id}",
         name=record.trial_id,
-        number=record.number,
         settings=settings,
         config=published(config),
     )

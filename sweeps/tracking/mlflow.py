@@ -104,15 +104,14 @@ class MLflow:
             self._client.log_artifact(run, str(path))
         self._client.set_terminated(run)
 
-    def _open(self, own_id: str, name: str, tags: Mapping[str, str]) -> bool:
-        """Finds the run with this id, or creates it; whether it is new."""
+    def _open(self, own_id: str, name: str, tags: Mapping[str, str]) -> None:
+        """Finds the run with this id, or creates it, unless it is open."""
         if own_id in self._runs:
-            return False
+            return
         found = self._client.search_runs([self._experiment], f"tags.`{ID_TAG}` = '{own_id}'", max_results=1)
         if found:
             self._runs[own_id] = found[0].info.run_id
             self._client.update_run(found[0].info.run_id, status="RUNNING")
-            return False
-        run = self._client.create_run(self._experiment, run_name=name, tags={**tags, ID_TAG: own_id})
-        self._runs[own_id] = run.info.run_id
-        return True
+        else:
+            run = self._client.create_run(self._experiment, run_name=name, tags={**tags, ID_TAG: own_id})
+            self._runs[own_id] = run.info.run_id

@@ -95,10 +95,8 @@ class TrackerProcess:
             try:
                 self.try_to_handle(message)
             except Exception as error:  # a tracker may raise anything
-                if NO_ANSWER.search(str(error)):
-                    self.note_down("does not answer")
-                else:
-                    self.note_down(f"fails: {first_line(error)}")
+                has_no_answer = NO_ANSWER.search(str(error)) is not None
+                self.note_down("does not answer" if has_no_answer else f"fails: {first_line(error)}")
                 if is_last_attempt:
                     return False
                 self.is_closing.wait(ATTEMPT_SECONDS)

@@ -49,8 +49,6 @@ class TrackedRun:
     """The id of its run: the sweep's and its own."""
     name: str
     """E.g. `0003-r0`."""
-    number: int
-    """The number of its configuration."""
     settings: Mapping[str, Any]
     """Sweep, question, configuration, replicate, seed, fingerprints, and the searched values by their keys."""
     config: Mapping[str, Any]

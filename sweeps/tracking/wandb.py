@@ -39,7 +39,7 @@ class Wandb:
             self._runs[trial.name] = self._open(
                 id=trial.id,
                 name=trial.name,
-                job_type=f"configuration {trial.number:04}",
+                job_type=f"configuration {trial.settings['configuration']:04}",
                 config={**trial.settings, "config": trial.config},
             )
         return self._is_offline or not self._runs[trial.name].resumed

@@ -37,21 +37,16 @@ def join_cluster(options: SweepOptions, cluster: ExitStack, note: Callable[[str]
 
 
 def use_gpus(options: SweepOptions) -> SweepOptions:
-    """Returns the options with a number of GPUs, where they are to be found: one for each worker if there are as many,
-    otherwise none."""
+    """Returns the options with a number of GPUs, where they are to be found: one for each worker if this machine has as
+    many, or the cluster, which has been joined; otherwise none."""
     if not options.finds_gpus:
         return options
-    has_enough = count_gpus(options.address) >= options.workers
-    return replace(options, gpus_per_worker=1.0 if has_enough else 0.0, finds_gpus=False)
+    num_gpus: float = torch.cuda.device_count()
+    if options.address is not None:
+        from sweeps.cluster.capacity import total_resources  # here: a dry run on this machine does not load Ray
 
-
-def count_gpus(address: str | None) -> int:
-    """GPUs of this machine, or of the cluster at an address, which has been joined."""
-    if address is None:
-        return torch.cuda.device_count()
-    from sweeps.cluster.capacity import total_resources  # here: a dry run on this machine does not load Ray
-
-    return int(sum(node.gpus for node in total_resources()))
+        num_gpus = sum(node.gpus for node in total_resources())
+    return replace(options, gpus_per_worker=1.0 if num_gpus >= options.workers else 0.0, finds_gpus=False)
 
 
 def describe_gpus(options: SweepOptions) -> str:

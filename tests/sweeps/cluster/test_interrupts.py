@@ -92,7 +92,7 @@ def test_handler_of_a_library_is_replaced_and_the_first_one_restored() -> None:
 def test_program_can_request_a_clean_stop() -> None:
     with Interrupts() as interrupts:
         assert not interrupts.is_stop_requested
-        interrupts.request_stop("no node is left")
+        interrupts.reason = "no node is left"
         assert (interrupts.is_stop_requested, interrupts.reason) == (True, "no node is left")
         os.kill(os.getpid(), signal.SIGINT)  # the user's first
         assert interrupts.count == 1

@@ -18,7 +18,6 @@ def tracked_trial(name: str = NAME) -> TrackedRun:
     return TrackedRun(
         id=f"mine-1a2b-{name}",
         name=name,
-        number=3,
         settings={**settings, "smart.weight": 0.3, "stages.0.order": ["sst", "qqp"]},
         config={"encoder": {"name": "minilm"}, "stages": [{"epochs": 2}]},
     )
