@@ -246,7 +246,7 @@ def test_selector_scores_by_groups_and_names_them(tmp_path: Path, capsys: pytest
     text = " ".join(capsys.readouterr().out.split())
     assert "60 dev examples in 30 groups of connected texts" in text
     assert "80 dev examples, accuracy" in text
-    assert "Dev examples that texts connect are drawn" in text
+    assert "Dev examples that texts or groups connect are drawn" in text
     assert "STS: the record of dev examples that share texts is missing" in text
     found = read_selection(sweep).tasks
     assert (found["sst"].num_groups, found["sst"].largest_group) == (30, 2)

@@ -94,7 +94,7 @@ def test_correlation_of_a_constant_or_single_row_is_not_defined() -> None:
         assert (sliced.score.score, sliced.score.interval) == (None, ())
 
 
-@pytest.mark.parametrize("metric", ["f1", "mcc"])
+@pytest.mark.parametrize("metric", ["f1", "matthews"])
 def test_score_of_0_is_shown_where_perfect_predictions_would_score_more(metric: str) -> None:
     task = replace(TASKS["qqp"], metric=metric)
     labels, cells = np.array([1.0, 0.0] * 10 + [0.0] * 15), ["both"] * 20 + ["none"] * 15
