@@ -228,7 +228,10 @@ def list_contradictions(folder: Path, methods: Sequence[str] = ()) -> Iterator[s
 
 def show_near_copies(folder: Path, methods: Sequence[str], similarity: float) -> None:
     """Prints the sets of near copies among the texts of all tasks, and about them; ValueError as `describe_data`."""
-    _, wanted, tables = read_folder(folder, methods, has_group_files=False)
+    tasks = data_tasks(folder, read_methods(methods).own_metrics).values()
+    named = [folder / task.files.group_file for task in tasks if task.files and task.files.group_file]
+    has_group_files = all(path.is_file() and path.stat().st_size for path in named)  # none is just being written
+    _, wanted, tables = read_folder(folder, methods, has_group_files=has_group_files)
     every = read_all({key: tuple(map(undrawn, sources)) for key, sources in wanted.items()}, folder)
     texts = dict.fromkeys(text for table in every.values() for column in table.texts for text in column)
     sets = find_near_copies(texts, similarity)
@@ -236,8 +239,9 @@ def show_near_copies(folder: Path, methods: Sequence[str], similarity: float) ->
     for name in dict.fromkeys(name for name, _ in wanted):
         for line in describe_near_copies(sets, tables[name, "train"], tables[name, "dev"], MAX_NEAR_COPIES):
             show_note(line)
-    show_note(f"saved as {folder / NEAR_COPIES_FILE}, rows that have them are kept together by this key of a task:")
-    show_note(f'group_file = "{NEAR_COPIES_FILE}"')
+    if sets:
+        show_note(f"If you save them as {folder / NEAR_COPIES_FILE}, this key of a task keeps their rows together:")
+        show_note(f'group_file = "{NEAR_COPIES_FILE}"')
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows([("text", "group"), *sets.items()])
     write_data(stream.getvalue())
@@ -288,7 +292,7 @@ def origin_of_dev(sources: RowSources) -> str:
     share, later = sources[0].dev_share, sources[0].layout.dev_from
     if later is not None:
         return f"of train, whose {later.column} is after {later.after}"
-    return f"drawn from train ({share:g} of its rows)" if share else f"of {describe_sources(sources)}"
+    return f"drawn from train (at most {share:g} of its rows)" if share else f"of {describe_sources(sources)}"
 
 
 def describe_labels(task: Task, labels: np.ndarray) -> str:

@@ -20,6 +20,7 @@ from mtlib.data.files.read_file import carried_by, is_file_of_splits, read_one_f
 from mtlib.data.files.readers import SPLIT_WORDS, Row, SourceFindings, Wanted, short_name
 from mtlib.data.files.suggestions import describe_folder
 from mtlib.data.hold_out import (
+    group_rows,
     group_value,
     hold_out_texts,
     label_strata,
@@ -518,11 +519,16 @@ def texts_to_draw(
     table: Table, share: float, key: str, strata: np.ndarray | None = None, least: int = 0
 ) -> frozenset[str]:
     """Returns what connects the rows to draw from a table, as `hold_out_texts`; ValueError if there are none."""
-    texts = hold_out_texts(connecting_columns(table), share, strata, least)
+    columns = connecting_columns(table)
+    texts = hold_out_texts(columns, share, strata, least)
+    if texts:
+        return texts
     shared = "texts or groups" if table.groups else "texts"
     rule = f"{short_name(table.path)}: {key} must hold out at least one whole group of rows that share {shared}"
-    require(bool(texts), rule, f"{share:g} of {len(table.ids)} rows")
-    return texts
+    sizes = np.bincount(group_rows(normalise_columns(columns)))
+    raise ValueError(
+        f"{rule}, got {share:g} of {len(table.ids)} rows in {len(sizes)} groups, the smallest of {sizes.min()}"
+    )
 
 
 def draw_dev(source: RowSource, table: Table) -> frozenset[str]:

@@ -27,7 +27,7 @@ from results.stats.effects.searched_keys import NO_VALUE, SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.power import MAX_REPLICATES
 from results.stats.ranking import RankedConfiguration, searched_names
-from results.stats.texts import capitalized, named, searched_text, value_text
+from results.stats.texts import capitalized, searched_text, value_text
 
 MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times as many."""
@@ -305,16 +305,16 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
     """Yields what else to know: no forecast for a given difference, bases that were not trained,
     dropped configurations."""
     is_grid, main = effects.search == "grid", effects.columns.get(effects.metric)
+    titles = {title for own in effects.compared for title in own.few_groups} if effects.claim is None else set()
     for column in effects.columns.values():
-        is_said = column in effects.compared and effects.claim is None
-        if column.few_groups and not is_said and column.task != OVERALL:
+        if column.few_groups and column.task != OVERALL and not column.few_groups.keys() <= titles:
             yield f"{capitalized(few_groups_words(column.few_groups))}."
     if difference is not None and not is_grid:
         yield "--difference is for grids: the curves of a search have bands instead (--effects)."
     elif difference is not None and (main is None or not any(main.precisions.values())):
         yield f"How many replicates would find a difference of {difference:.3g} cannot be said from these trials."
     picked = [key.name for key in effects.keys if key.range is None and key.values and key.base is NO_VALUE]
-    if picked:
+    if picked and any(column.is_known for column in effects.columns.values()):
         yield (
             f"The base value of {named(picked)} was not trained: differences are from the value with the best mean, "
             "and their intervals allow for its having been picked (all pairs)."

@@ -150,4 +150,6 @@ def effects_legend(effects: SweepEffects) -> list[str]:
     )
     of_curves = "Ranges: fitted score, and half the width of its 95 % band around the mean."
     shared = "Intervals hold the variance of training and of the dev examples."
+    if not any(column.is_known for column in effects.columns.values()):
+        return [f"Mean score and difference from {effects.base_text}; no interval is known."]
     return [*([of_values] if has_values else []), *([of_curves] if has_curves else []), shared]

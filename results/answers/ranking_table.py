@@ -147,7 +147,7 @@ def mark_lines(finished: Sequence[RankedConfiguration]) -> list[str]:
     num_alike = count_alike(finished)
     if num_alike < 2:
         return []
-    if finished[0].margin is None:
+    if all(row.margin is None and row.may_be_best for row in finished[:num_alike]):
         return [f"{MARK} may be the best: every row, as {why_not_compared(finished)}."]
     of_its_tasks = "" if num_alike == len(finished) else " of the same tasks"
     lines = [

@@ -9,7 +9,7 @@ from mtlib.tasks import Task, title_of
 from results.answers.slices_table import render_slices
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, title_of_method
 from results.records.files import folder_name
-from results.records.selection import HeldOutScores, Selection, TaskSelection
+from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
 from results.stats.texts import change_text, error_text
 
 MAX_MEMBERS = 10
@@ -110,11 +110,16 @@ def methods_table(task: Task, chosen: TaskSelection) -> PrintedTable:
             f"{task.value_of(score.in_sample):.3f}",
             f"{task.value_of(score.cross_fitted):.3f} {error_text(score.standard_error)}",
             task.bounds_text(score.interval),
-            f"{task.value_of(score.lead):+.3f}{' n.s.' * (not score.is_significant)}" * (score.name != SINGLE),
+            f"{task.value_of(score.lead):+.3f}{significance_mark(score)}" * (score.name != SINGLE),
         ]
         for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else []))
     ]
     return plain_table(["method", "models", "on dev", "cross-fitted", "95 % interval", "over single"], rows)
+
+
+def significance_mark(score: MethodScore) -> str:
+    """Returns ` n.s.` after a lead that is not significant; nothing where that is not known, either."""
+    return " n.s." if score.lead_interval and not score.is_significant else ""
 
 
 def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
@@ -127,6 +132,8 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
     expected = f"{task.value_of(score.cross_fitted):.3f} ({task.bounds_text(score.interval)})"
     yield f"Chosen for {task.title}: {title_of_method(chosen.method, chosen.titles)}{size}."
     yield f"Expect {expected} of these trained models on new text of this kind."
+    if not score.interval:
+        yield "Dev examples are in too few groups to show how sure that is, and it may be too high."
     yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
     yield from error_sentences(task, chosen)
     leads = [] if chosen.method == SINGLE else [("picking one model by dev", score.lead, score.lead_interval)]

@@ -37,10 +37,11 @@ class SlicedModels:
     def score(self) -> SliceScore:
         """The mean score of the models.
 
-        Few predictions may all be right: the standard error of a classification is at least the one of a share of 2
-        among n + 4, for n groups (Agresti and Coull 1998).
+        Few predictions may be wrong: the standard error of a classification is at least the one of a share of 2 among
+        n + 4 examples, or among n + 4 groups where no group differs from the others (Agresti and Coull 1998).
         """
         value, drawn, number = float(self.scores.mean()), self.drawn, len(self.drawn.sizes)
+        variance = float(self.covariance.mean())
         found = SliceScore(
             column=self.column,
             value=self.value,
@@ -51,9 +52,9 @@ class SlicedModels:
         degrees = drawn.degrees_of_mean(np.arange(len(self.scores)))
         if found.score is None or not degrees:
             return found
-        share = 0.0 if self.task.is_regression else 2 / (number + 4)
-        variance = max(float(self.covariance.mean()), share * (1 - share) / number)
-        half = float(stats.t.isf((1 - CONFIDENCE) / 2, degrees) * np.sqrt(variance))
+        count = drawn.num_examples if variance > 0 else number
+        share = 0.0 if self.task.is_regression else 2 / (count + 4)
+        half = float(stats.t.isf((1 - CONFIDENCE) / 2, degrees) * np.sqrt(max(variance, share * (1 - share) / count)))
         bounds = np.clip([value - half, value + half], *self.task.metric_entry.bounds(self.task.label_range))
         return replace(found, interval=tuple(bounds.tolist()))
 

@@ -62,18 +62,26 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         *wrapped([*inputs.notes, *describe_unused_methods(space)], output_width()),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
-    held_out = [*few_groups_lines(space, inputs), *describe_held_out(options.hold_out, inputs.held_out)]
+    few_groups = few_groups_lines(space, inputs, is_race=options.until_decided is not None)
+    held_out = [*few_groups, *describe_held_out(options.hold_out, inputs.held_out)]
     return [*lines, *held_out, *describe_skipped(inputs.skipped), *left_out]
 
 
-def few_groups_lines(space: SearchSpace, inputs: SweepInputs) -> list[str]:
-    """Returns a line if dev rows are in too few groups for the sweep to claim any difference; empty otherwise."""
-    found = {}
-    for task, table in inputs.rows("dev").items():
-        drawn = drawn_groups(np.zeros((1, len(table.ids))), text_groups_of(table))
-        if not drawn.are_usable:
-            found[space.base.task(task).title] = drawn
-    return wrapped([f"{capitalized(few_groups_words(found))}."], output_width()) if found else []
+def few_groups_lines(space: SearchSpace, inputs: SweepInputs, *, is_race: bool) -> list[str]:
+    """Returns a line if dev rows are in too few groups for the sweep to claim any difference, and one if held-out rows
+    are, whose score then has no interval; empty otherwise."""
+    lines = []
+    for what, tables in (("dev", inputs.rows("dev")), ("held-out", inputs.held_out)):
+        found = {}
+        for task, table in tables.items():
+            drawn = drawn_groups(np.zeros((1, len(table.ids))), text_groups_of(table))
+            if not drawn.are_usable:
+                found[space.base.task(task).title] = drawn
+        if found:
+            ends = is_race and what == "dev"
+            more = "; the race would end after its first decision" if ends else ""
+            lines.append(f"{capitalized(few_groups_words(found, what))}{more}.")
+    return wrapped(lines, output_width())
 
 
 def describe_base(options: SweepOptions, space: SearchSpace) -> list[str]:

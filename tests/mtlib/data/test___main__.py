@@ -59,7 +59,7 @@ grade: regression, metric spearman, weight 2
   train 9 rows of grades/*.csv
         labels 0 to 30 (range 0 to 100), mean 13.1, standard deviation 10
         words of both texts: median 5, 95 % of rows at most 5, longest 5
-  dev   3 rows drawn from train (0.25 of its rows)
+  dev   3 rows drawn from train (at most 0.25 of its rows)
         0 rows (0.0 %) have both texts of a train row
         always 13.1, the mean of train: Spearman's correlation undefined, Pearson's correlation undefined, RMSE 13.521
 tone (Tone): classes of 3, metric accuracy, weight 1

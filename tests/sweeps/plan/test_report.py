@@ -233,11 +233,13 @@ LOSSES = {name: Loss(title=name, description="", functions={"classes": loss}) fo
 def test_dev_rows_in_too_few_groups_are_named_before_anything_is_trained(inputs: SweepInputs) -> None:
     space, few = inputs.space, build_table("sst", [f"text {row % 9}" for row in range(60)])
     tables = {("sst", "dev"): few, ("sts", "dev"): build_table("sts", *[[f"{row}" for row in range(40)]] * 2)}
-    own = SimpleNamespace(rows=lambda split: {task: table for (task, its), table in tables.items() if its == split})
-    (line,) = [" ".join(few_groups_lines(space, own))]  # type: ignore[arg-type]
+    own = SimpleNamespace(
+        rows=lambda split: {task: table for (task, its), table in tables.items() if its == split}, held_out={}
+    )
+    (line,) = [" ".join(few_groups_lines(space, own, is_race=False))]  # type: ignore[arg-type]
     assert line == "No difference can be claimed from dev rows of SST in 9 groups (at least 10 are needed)."
     tables["sst", "dev"] = build_table("sst", [f"text {row % 10}" for row in range(60)])
-    assert few_groups_lines(space, own) == []  # type: ignore[arg-type]
+    assert few_groups_lines(space, own, is_race=True) == []  # type: ignore[arg-type]
 
 
 def test_own_methods_that_no_trial_uses_are_named(inputs: SweepInputs, tmp_path: Path) -> None:
