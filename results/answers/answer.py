@@ -27,7 +27,7 @@ from results.stats.effects.searched_keys import NO_VALUE, SearchedKey
 from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.power import MAX_REPLICATES
 from results.stats.ranking import RankedConfiguration, searched_names
-from results.stats.texts import capitalized, searched_text, value_text
+from results.stats.texts import capitalized, named, searched_text, value_text
 
 MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times as many."""
