@@ -182,16 +182,20 @@ def describe_data(
 
 
 def read_folder(
-    folder: Path, methods: Sequence[str], *, has_group_files: bool = True
+    folder: Path, methods: Sequence[str], *, may_lack_group_files: bool = False
 ) -> tuple[TrialConfig, dict[TableKey, RowSources], dict[TableKey, Table]]:
     """Returns a configuration of all tasks of a folder, and the sources and tables of those that are there.
 
-    Files of groups, which are perhaps still to be made, are read if `has_group_files`.
+    If `may_lack_group_files`, those that are named are left out unless all are there: one is perhaps being written.
     """
     check_folder(folder, ())
     tasks = data_tasks(folder, read_methods(methods).own_metrics)
-    bare = {name: replace(task, files=replace(task.files, group_file="")) for name, task in tasks.items() if task.files}
-    config = config_of(tasks if has_group_files else {**tasks, **bare})
+    own = {name: task.files for name, task in tasks.items() if task.files is not None and task.files.group_file}
+    paths = [folder / files.group_file for files in own.values()] if may_lack_group_files else []
+    if not all(path.is_file() and path.stat().st_size for path in paths):
+        bare = {name: replace(tasks[name], files=replace(files, group_file="")) for name, files in own.items()}
+        tasks = {**tasks, **bare}
+    config = config_of(tasks)
     present = [name for name in config.active_tasks if has_files(config, folder, name)] or config.active_tasks
     wanted = find_row_sources(config_of({name: config.task(name) for name in present}), folder)
     return config, wanted, read_all(wanted, folder)
@@ -228,10 +232,7 @@ def list_contradictions(folder: Path, methods: Sequence[str] = ()) -> Iterator[s
 
 def show_near_copies(folder: Path, methods: Sequence[str], similarity: float) -> None:
     """Prints the sets of near copies among the texts of all tasks, and about them; ValueError as `describe_data`."""
-    tasks = data_tasks(folder, read_methods(methods).own_metrics).values()
-    named = [folder / task.files.group_file for task in tasks if task.files and task.files.group_file]
-    has_group_files = all(path.is_file() and path.stat().st_size for path in named)  # none is just being written
-    _, wanted, tables = read_folder(folder, methods, has_group_files=has_group_files)
+    _, wanted, tables = read_folder(folder, methods, may_lack_group_files=True)
     every = read_all({key: tuple(map(undrawn, sources)) for key, sources in wanted.items()}, folder)
     texts = dict.fromkeys(text for table in every.values() for column in table.texts for text in column)
     sets = find_near_copies(texts, similarity)

@@ -17,7 +17,7 @@ from results.ensembles.ensemble import ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds
 from results.ensembles.outputs import values_of
 from results.ensembles.selection_method import Choose, Settings
-from results.stats.groups import count_groups, drawn_groups, sum_groups
+from results.stats.groups import count_groups, drawn_groups, scaled_sums
 from results.stats.resampling import (
     NUM_RESAMPLES,
     Floats,
@@ -101,18 +101,16 @@ class CrossFitted:
     def influences(self) -> Floats:
         """Each group's influence on the score of each repeat, (repeats, groups).
 
-        It is the sum over its examples, times the number of groups, divided by the number of examples, and scaled as in
-        `results.stats.covariance.covariance_over_examples`.
+        It is the scaled sum over its examples, times the number of groups, divided by the number of examples.
         """
-        shares = np.bincount(np.unique(self.groups, return_inverse=True)[1]) / len(self.labels)
-        scales = len(shares) / len(self.labels) / np.sqrt(np.where(shares < 1, 1 - shares, 1.0))
-        return np.asarray(sum_groups(self.row_influences, self.groups) * scales)
+        sums = scaled_sums(self.row_influences, self.groups)
+        return np.asarray(sums * (sums.shape[1] / len(self.labels)))
 
     def degrees_over(self, other: "CrossFitted | None" = None) -> float:
         """Degrees of freedom of the variance over examples of the score, or of its difference from another one; 0 where
         examples are in too few groups for any difference to be claimed."""
         influence = self.row_influences[:1] - (0.0 if other is None else other.row_influences[:1])
-        return drawn_groups(influence, np.unique(self.groups, return_inverse=True)[1]).degrees_of_mean(np.arange(1))
+        return drawn_groups(influence, self.groups).degrees_of_mean(np.arange(1))
 
     @property
     def standard_error(self) -> float:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mtlib.tasks import Task
-from results.stats.groups import DrawnGroups, drawn_groups, independent_groups, sum_groups
+from results.stats.groups import DrawnGroups, drawn_groups, independent_groups, scaled_sums
 from results.stats.resampling import Floats, Numbers, example_values
 
 
@@ -31,12 +31,11 @@ def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -
     Source: the cluster-robust variance of Liang and Zeger (1986), with the sums of groups scaled so that it is unbiased
     for independent examples (Bell and McCaffrey 2002); of groups of one size by the factor groups / (groups - 1).
     """
-    numbers = np.arange(influence.shape[1]) if groups is None else np.unique(groups, return_inverse=True)[1]
-    shares = np.bincount(numbers) / len(numbers)
-    if len(shares) < 2:
+    num_rows = influence.shape[1]
+    sums = scaled_sums(influence, np.arange(num_rows) if groups is None else groups)
+    if sums.shape[1] < 2:
         return np.zeros((len(influence), len(influence)))
-    sums = sum_groups(influence, numbers) / np.sqrt(1 - shares)
-    return np.asarray(sums @ sums.T / len(numbers) ** 2)
+    return np.asarray(sums @ sums.T / num_rows**2)
 
 
 def score_covariance(

@@ -87,10 +87,10 @@ def drawn_groups(influence: Floats, groups: Numbers) -> DrawnGroups:
 
     Args:
         influence: (models, rows) of each example on the score, with mean 0 over examples.
-        groups: (rows,) as `independent_groups`.
+        groups: (rows,) number of each example's group.
     """
-    sums = sum_groups(influence, groups)
-    return DrawnGroups(sizes=np.bincount(groups), by_row=influence @ influence.T, by_group=sums @ sums.T)
+    sums, sizes = sum_groups(influence, groups), np.unique(groups, return_counts=True)[1]
+    return DrawnGroups(sizes=sizes, by_row=influence @ influence.T, by_group=sums @ sums.T)
 
 
 def degrees_of_variance(sizes: Numbers, correlation: float) -> float:
@@ -159,3 +159,14 @@ def sum_groups(values: Floats, groups: Numbers) -> Floats:
     """Sums over the examples of each group, (models, groups), of values, (models, rows)."""
     _, numbers = np.unique(groups, return_inverse=True)
     return np.stack([np.bincount(numbers, own) for own in values])
+
+
+def scaled_sums(influence: Floats, groups: Numbers) -> Floats:
+    """(models, groups) sums of influences, (models, rows), over the examples of each group, scaled so that the mean
+    products of sums are unbiased for independent examples; the sum of a single group, which shows nothing, is not
+    scaled.
+
+    Source: Bell and McCaffrey (2002), for a mean.
+    """
+    shares = np.unique(groups, return_counts=True)[1] / len(groups)
+    return np.asarray(sum_groups(influence, groups) / np.sqrt(np.where(shares < 1, 1 - shares, 1.0)))

@@ -10,7 +10,7 @@ from scipy import stats
 from mtlib.tasks import Task
 from results.records.selection import SliceScore
 from results.stats.covariance import covariance_over_examples
-from results.stats.groups import DrawnGroups, drawn_groups, independent_groups
+from results.stats.groups import DrawnGroups, drawn_groups
 from results.stats.resampling import CONFIDENCE, Floats, Numbers, score_examples
 
 MOST_SLICES = 20
@@ -98,14 +98,13 @@ def slice_rows(columns: Mapping[str, Sequence[str]]) -> list[tuple[str, str, Num
 
 def slice_models(task: Task, column: str, value: str, values: Floats, labels: Floats, groups: Numbers) -> SlicedModels:
     """Returns the scores of models on one slice; arguments as of `SlicedRows`, with the rows of the slice alone."""
-    own, unknown = independent_groups(groups, len(labels)), np.full(len(values), np.nan)
-    scores, influence = unknown, np.zeros((len(values), len(labels)))
+    scores, influence = np.full(len(values), np.nan), np.zeros((len(values), len(labels)))
     if is_defined_on(task, labels):
         with np.errstate(invalid="ignore", divide="ignore"):
             found = score_examples(task, values, labels), task.metric_entry.influences(values, labels)
         if all(np.isfinite(part).all() for part in found):
             scores, influence = found
-    covariance, drawn = covariance_over_examples(influence, own), drawn_groups(influence, own)
+    covariance, drawn = covariance_over_examples(influence, groups), drawn_groups(influence, groups)
     return SlicedModels(task=task, column=column, value=value, scores=scores, covariance=covariance, drawn=drawn)
 
 
