@@ -53,29 +53,23 @@ def find_near_copies(texts: Iterable[str], similarity: float) -> dict[str, int]:
 
 
 def connected_sets(letters: Sequence[str], similarity: float) -> list[int]:
-    """Returns the number of the first text that each one is connected with by near copies."""
-    parents = list(range(len(letters)))
+    """Returns the number of one text of each text's set, which near copies connect."""
+    from scipy.cluster.hierarchy import DisjointSet  # only this needs it, and it takes long to import
 
-    def first_of(row: int) -> int:
-        while parents[row] != row:
-            parents[row] = parents[parents[row]]
-            row = parents[row]
-        return row
-
+    sets = DisjointSet(range(len(letters)))
     for rows in alike_rows(letters, similarity):
         parts: list[list[int]] = []  # the rows of each set
         for row in rows:
             pieces, near, far = shingles_of(letters[row]), list[list[int]](), list[list[int]]()
             for part in parts:
-                is_near = first_of(part[0]) == first_of(row) or any(
+                is_near = sets.connected(part[0], row) or any(
                     jaccard(pieces, shingles_of(letters[other])) >= similarity for other in part
                 )
                 (near if is_near else far).append(part)
-            ends = [first_of(row), *(first_of(part[0]) for part in near)]
-            for end in ends:
-                parents[end] = min(ends)
+            for part in near:
+                sets.merge(part[0], row)
             parts = [*far, [row, *itertools.chain(*near)]]
-    return [first_of(row) for row in range(len(letters))]
+    return [sets[row] for row in range(len(letters))]
 
 
 def alike_rows(letters: Sequence[str], similarity: float) -> Iterator[list[int]]:
