@@ -89,6 +89,7 @@ METHODS: dict[str, Changes] = {
         "optimizer.schedule": "slanted_triangular",
         "optimizer.decay_biases_and_norms": False,
     },
+    "clipped, cosine": {"optimizer.clip_norm": 1.5, "optimizer.schedule": "cosine"},
     "one layer": {"encoder.trained_layers": [1]},
     "empty shard": {"tasks.sst.batch_size": 1, **SMART},
     "polynomial-decay averaging": {"optimizer.average_power": 1},

@@ -68,7 +68,9 @@ TABLES: Mapping[str, tuple[str, type[Any]]] = {
     "METRICS": ("metrics", Metric),
 }
 """By its name in a file the field of `Methods` that a table is added to, and the class of its entries."""
-RESERVED_TERMS = frozenset({"loss", "gradient_norm", "loss_weight", "tokens", "steps", "tokens_per_second"})
+RESERVED_TERMS = frozenset(
+    {"loss", "gradient_norm", "clipped_steps", "loss_weight", "tokens", "steps", "tokens_per_second"}
+)
 """What curves have of every training, which no term of a penalty may be called."""
 SELECTION_TABLE = "SELECTION_METHODS"
 """Name in a file of the table of selection methods, which `results.ensembles.methods` reads."""

@@ -126,10 +126,16 @@ class OptimizerConfig:
     """Decay of the second moment, 0 <= beta2 < 1. Source: BB 4.3."""
     epsilon: float = 1e-8
     """Added to the root of the second moment, above 0."""
-    schedule: Literal["constant", "slanted_triangular"] = "constant"
-    """`constant`, or `slanted_triangular`: linear from 0 to the peak, then linear to 0. Source: MP 4.1."""
+    schedule: Literal["constant", "constant_with_warmup", "cosine", "slanted_triangular"] = "constant"
+    """`constant`, or one that rises linearly from 0 to the peak and then stays there (`constant_with_warmup`), falls by
+    half a cosine to 0 (`cosine`), or falls linearly to 0 (`slanted_triangular`). Source: MP 4.1 has the last; the other
+    two are as in Hugging Face's transformers, cosine after Loshchilov and Hutter 2017."""
     warmup_fraction: float = 0.1
-    """Part of a stage's steps that the slanted triangle rises, above 0 and below 1. Source: MP 4.1."""
+    """Part of a stage's steps in which the rate rises, at least 0 and below 1. Source: MP 4.1."""
+    clip_norm: float | None = None
+    """Largest norm of a step's gradient over all parameters that it moves, above 0: longer gradients are scaled to it,
+    once micro-batches, workers and tasks are combined. The curve `clipped_steps` has the share of steps by task. None:
+    gradients stay as they are. Source: Pascanu et al. 2013; Hugging Face's Trainer has 1."""
     average_power: float | None = None
     """eta, at least 0: dev is scored with the average of the weights over the stage's steps so far, checkpoints hold
     it, and the next stage starts from it, with the moments of the last step unless they are reset. Step s counts in
@@ -150,6 +156,8 @@ class OptimizerConfig:
         require(0 <= self.beta2 < 1, "optimizer.beta2 must be at least 0 and below 1", self.beta2)
         require(self.epsilon > 0, "optimizer.epsilon must be above 0", self.epsilon)
         fraction = self.warmup_fraction
-        require(0 < fraction < 1, "optimizer.warmup_fraction must be above 0 and below 1", fraction)
+        require(0 <= fraction < 1, "optimizer.warmup_fraction must be at least 0 and below 1", fraction)
+        norm = self.clip_norm
+        require(norm is None or norm > 0, "optimizer.clip_norm must be above 0", norm)
         power = self.average_power
         require(power is None or power >= 0, "optimizer.average_power must be at least 0", power)

@@ -1,5 +1,6 @@
 """AdamW over the parameters of the tasks that have been active so far, and the rates of its steps."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -103,7 +104,8 @@ def restore_optimizer(optimizer: AdamW, model: nn.Module, tensors: dict[str, Ten
 def set_learning_rates(
     optimizer: torch.optim.Optimizer, config: TrialConfig, step: int, num_steps: int, task: str | None
 ) -> None:
-    """Sets the rate of each group of `make_optimizer` for one step: peak rate times schedule times the layer's scale.
+    """Sets the rate of each group of `make_optimizer` for one step: peak rate times schedule times the layer's scale,
+    which the group has beside it.
 
     Args:
         optimizer, config: as in `make_optimizer`.
@@ -114,7 +116,8 @@ def set_learning_rates(
     chosen = None if task is None else config.tasks[task].chosen_layers
     for group in optimizer.param_groups:
         rate = learning_rate_at(config.optimizer, step, num_steps, group["peak_rate"])
-        group["lr"] = rate * layer_scale(config.optimizer, group["part"], chosen)
+        group["scale"] = layer_scale(config.optimizer, group["part"], chosen)
+        group["lr"] = rate * group["scale"]
 
 
 def layer_scale(config: OptimizerConfig, part: Part, chosen: tuple[int, ...] | None) -> float:
@@ -131,12 +134,22 @@ def layer_scale(config: OptimizerConfig, part: Part, chosen: tuple[int, ...] | N
 def learning_rate_at(config: OptimizerConfig, step: int, num_steps: int, peak_rate: float) -> float:
     """Returns the learning rate of step `step` (from 0) of a stage's `num_steps`.
 
-    The slanted triangle is read at the middle of each step, so that neither end wastes a step at rate 0.
+    The slanted triangle is read at the middle of each step, so that neither end wastes a step at rate 0. The schedules
+    of transformers are read at its start, as there: with a warm-up, their first step has rate 0.
 
     Source: Howard and Ruder 2018 (slanted triangle); My PAL BERT 4.1: up over the first 10 % of steps, then down to 0.
+    Of `cosine` and `constant_with_warmup`: transformers 5, `get_cosine_schedule_with_warmup` and its neighbours, with
+    the number of warm-up steps that its Trainer makes of a share.
     """
     if config.schedule == "constant":
         return peak_rate
-    middle, peak = step + 0.5, config.warmup_fraction * num_steps
-    rising, falling = middle / peak, (num_steps - middle) / (num_steps - peak)
-    return peak_rate * min(rising, falling)
+    if config.schedule == "slanted_triangular":
+        middle, peak = step + 0.5, config.warmup_fraction * num_steps
+        rising, falling = middle / peak if peak > 0 else 1.0, (num_steps - middle) / (num_steps - peak)
+        return peak_rate * min(rising, falling)
+    num_rising = math.ceil(config.warmup_fraction * num_steps)
+    if step < num_rising:
+        return peak_rate * step / num_rising
+    if config.schedule == "constant_with_warmup":
+        return peak_rate
+    return peak_rate * 0.5 * (1 + math.cos(math.pi * (step - num_rising) / (num_steps - num_rising)))

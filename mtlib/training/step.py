@@ -20,6 +20,7 @@ from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.seeds import stream_seed
 from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
 from mtlib.stages.sampler import Step, StepBatch
+from mtlib.training.clipping import clip_gradients, count_clipped
 from mtlib.training.gradient_norms import add_norm, is_measured, note_task_norms
 from mtlib.training.optimizer import set_learning_rates
 from mtlib.training.run import Run
@@ -40,13 +41,14 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
         built: the step's batches as `host_batches` builds them; None for building them here.
 
     Raises:
-        TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines.
+        TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines,
+            or the norm of a gradient that is clipped.
         Interrupted: on some worker the run should not continue.
     """
     moved_parts = [moved(batch, run.device) for batch in (built or host_batches(run, step))]
     parts = [moved_parts[first : first + len(step)] for first in range(0, len(moved_parts), len(step))]
     batches, places = parts[0], [batch_place(run, part) for part in step]
-    tasks = {batch.task for batch in batches}
+    tasks = tasks_of(batches)
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
     compute = compute_sum if run.config.gradients == "sum" or len(tasks) == 1 else compute_combination
     details = compute(run, parts, places)
@@ -56,12 +58,32 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
     task = batches[0].task  # steps of several tasks have no rates of their own
     set_learning_rates(run.optimizer, run.config, run.stage_step, num_steps, task)
     drop_zero_rate_gradients(run)
+    norm = clip_step(run, batches)
     run.optimizer.step()
     update_weighting(run, batches, places, details)
     update_averages(run)
     run.step += 1
     if run.unread is not None:
-        read_late(run, run.unread, batches, places, details)
+        read_late(run, run.unread, batches, places, details, norm)
+
+
+def clip_step(run: Run, batches: list[Batch]) -> Tensor | None:
+    """Clips a step's gradients, which are the same on all workers; returns their norm before, None without a limit.
+
+    Unless norms are read late, raises TrainingDiverged as in `take_step`.
+    """
+    limit = run.config.optimizer.clip_norm
+    if limit is None:
+        return None
+    norm = clip_gradients(run.optimizer, limit)
+    if run.unread is None:
+        count_clipped(run, tasks_of(batches), float(norm), run.total_step + 1)
+    return norm
+
+
+def tasks_of(batches: Sequence[Batch]) -> tuple[str, ...]:
+    """Returns the tasks of a step, in the order of their first batches."""
+    return tuple(dict.fromkeys(batch.task for batch in batches))
 
 
 def update_weighting(run: Run, batches: list[Batch], places: list[Place], agreed: Tensor) -> None:
@@ -151,20 +173,27 @@ def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) 
     return agreed
 
 
-def read_late(run: Run, reader: LateReader, batches: list[Batch], places: list[Place], agreed: Tensor) -> None:
+def read_late(
+    run: Run, reader: LateReader, batches: list[Batch], places: list[Place], agreed: Tensor, norm: Tensor | None
+) -> None:
     """Submits the details of a step that has been taken, and adds an earlier step's to the epoch's sums.
 
+    `norm` is what `clip_step` returned for it.
+
     Raises:
-        TrainingDiverged: a loss of the earlier step is NaN or infinite.
+        TrainingDiverged: a loss of the earlier step, or the norm of its gradients, is NaN or infinite.
         Interrupted: in the earlier step some worker's run should not continue.
     """
     step = run.total_step
 
     def use(values: list[float]) -> None:
-        run.is_ending = run.is_ending or values[-1] > 0
-        count_details(run, batches, places, values, step)
+        details, own_norm = values[: len(agreed)], values[len(agreed) :]
+        run.is_ending = run.is_ending or details[-1] > 0
+        count_details(run, batches, places, details, step)
+        for value in own_norm:
+            count_clipped(run, tasks_of(batches), value, step)
 
-    reader.submit(agreed, use)
+    reader.submit(agreed if norm is None else torch.cat([agreed, norm.to(agreed).view(1)]), use)
     stop_if_asked(run, run.is_ending)
 
 
@@ -175,9 +204,10 @@ def read_waiting(run: Run) -> None:
 
 
 def drop_zero_rate_gradients(run: Run) -> None:
-    """Removes the gradients of parameters whose rate is 0 in this step, so that they do not enter the moments."""
+    """Removes the gradients of parameters that do not learn in this task's steps,
+    so that they do not enter the moments."""
     for group in run.optimizer.param_groups:
-        for parameter in group["params"] if group["lr"] == 0 else ():
+        for parameter in group["params"] if group["scale"] == 0 else ():
             parameter.grad = None
 
 

@@ -26,6 +26,8 @@ from mtlib.loss.objective import Objective
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
+from mtlib.training.clipping import clip_gradients
+from mtlib.training.optimizer import make_optimizer
 from mtlib.training.weight_average import averaged_copy, update_average
 from search_spaces.presets import bert_and_beyond, general, my_pal_bert, triple_threat, tuning_up_bert
 
@@ -107,7 +109,8 @@ def take_fake_step(config: TrialConfig, encoder: PretrainedEncoder, corpus: Corp
     batches, places = batches_of(config, corpus)
     loss, details = objective(batches, places)
     loss.backward()
-    assert loss.device.type == details.device.type == "meta"
+    norm = clip_gradients(make_optimizer(config, objective.model, config.active_tasks), 1.0)
+    assert loss.device.type == details.device.type == norm.device.type == "meta"
     if config.optimizer.average_power is not None:
         update_average(averaged_copy(objective.model), objective.model, 0.5)
 

@@ -30,9 +30,10 @@ from tests.config_cases import BASE, assert_range, override_error
         ("optimizer.beta2", -1e-9, 0.0),
         ("optimizer.beta2", 1.0, 0.9999),
         ("optimizer.epsilon", 0.0, 1e-12),
-        ("optimizer.warmup_fraction", 0.0, 0.001),
+        ("optimizer.warmup_fraction", -1e-9, 0.0),
         ("optimizer.warmup_fraction", 1.0, 0.999),
         ("optimizer.average_power", -1e-9, 0.0),
+        ("optimizer.clip_norm", 0.0, 1e-12),
     ],
 )
 def test_settings_have_ranges(key: str, outside: Any, inside: Any) -> None:

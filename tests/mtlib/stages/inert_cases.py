@@ -122,7 +122,7 @@ ALONE: Table = {
     "stages.1.tasks": case(["sst", "qqp"], INERT) + case(["sts"], INERT, {"smart.tasks": ["sst", "sts"]}),
     "stages.1.start_from": case("best", BEST),
     **cases("optimizer", REACHES, learning_rate=2e-3, weight_decay=0.1, layer_decay=0.9, beta1=0.8, beta2=0.99),
-    **cases("optimizer", REACHES, epsilon=1e-6, schedule="slanted_triangular", average_power=1.0),
+    **cases("optimizer", REACHES, epsilon=1e-6, schedule="slanted_triangular", average_power=1.0, clip_norm=1.0),
     "optimizer.head_learning_rate": case(2e-3, REACHES) + case(1e-3, INERT),  # 1e-3 is the rate itself
     "optimizer.decay_biases_and_norms": case(False, REACHES) + case(False, INERT, {"optimizer.weight_decay": 0}),
     "optimizer.chosen_scale": case(2, INERT, CHOSEN_LATER),

@@ -1,12 +1,14 @@
 """AdamW and its rates against torch's unfused AdamW with a group per parameter, and formulas by hand."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from transformers import get_scheduler
 
 from mtlib.config.training import OptimizerConfig
 from mtlib.config.trial import TrialConfig
@@ -173,3 +175,18 @@ def test_the_slanted_triangle_by_hand() -> None:
     # Peak after 1 of 10 steps, read at the middle of each: .5 of the way up, then 8.5/9, 7.5/9, ... of the way down.
     assert triangle(10) == pytest.approx([1.0, *(2 * (8.5 - step) / 9 for step in range(9))])
     assert triangle(4, warmup_fraction=0.5) == pytest.approx([0.5, 1.5, 1.5, 0.5])
+    assert triangle(4, warmup_fraction=0) == pytest.approx([1.75, 1.25, 0.75, 0.25])
+
+
+@pytest.mark.parametrize("num_steps", [1, 7, 30, 70])
+@pytest.mark.parametrize("warmup_fraction", [0.0, 0.1, 0.5, 0.99])
+@pytest.mark.parametrize("name", ["cosine", "constant_with_warmup"])
+def test_schedules_are_those_of_transformers(name: Any, warmup_fraction: float, num_steps: int) -> None:
+    config = OptimizerConfig(schedule=name, warmup_fraction=warmup_fraction)
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2.0)
+    num_rising = math.ceil(num_steps * warmup_fraction)  # as `TrainingArguments.get_warmup_steps` has it of a share
+    schedule = get_scheduler(name, theirs, num_warmup_steps=num_rising, num_training_steps=num_steps)
+    for step in range(num_steps):
+        assert learning_rate_at(config, step, num_steps, 2.0) == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-12)
+        theirs.step()
+        schedule.step()

@@ -389,6 +389,19 @@ def test_with_alpha_0_a_layer_of_another_task_ignores_the_tasks_steps(new_run: N
         assert torch.equal(moments[f"{name}.exp_avg"], expected.state[own]["exp_avg"])
 
 
+def test_a_step_at_rate_0_of_a_schedule_enters_the_moments_and_moves_nothing(new_run: NewRun) -> None:
+    """As in transformers, where the first step of a warm-up has rate 0."""
+    run = new_run({**PLAIN, "optimizer.schedule": "cosine", "optimizer.warmup_fraction": 0.5})
+    before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    gradient = gradients_by_hand(run, QQP_PART)["heads.qqp.weight"]
+    take_step(run, QQP)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in run.model.state_dict().items())
+    moment = optimizer_tensors(run.optimizer, run.model)["heads.qqp.weight.exp_avg"]
+    torch.testing.assert_close(moment, 0.1 * gradient, rtol=1e-4, atol=1e-7)
+    take_step(run, QQP)
+    assert not torch.equal(run.model.state_dict()["heads.qqp.weight"], before["heads.qqp.weight"])
+
+
 def test_extra_data_has_its_tasks_head_and_its_own_batch_size_and_noise(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 4})
     run.corpus = {**run.corpus, ("cfimdb", "train"): run.corpus["sst", "dev"]}
