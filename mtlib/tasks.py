@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.kinds import KINDS, Kind, TaskKind
+from mtlib.metrics.constant_prediction import is_constant
 from mtlib.metrics.metric import Metric
 from mtlib.metrics.table import METRICS, check_metric, metric_of_class
 from mtlib.runtime.errors import require
@@ -245,6 +246,10 @@ class Task:
         values = np.asarray(labels)
         numbers = np.nonzero(values)[1] if self.kind_entry.has_several_labels else values.astype(int)
         return list(map(int, np.bincount(numbers, minlength=self.num_classes)))
+
+    def has_one_prediction(self, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
+        """Returns whether logits, (rows, num_logits), give nearly all rows one label, or one number."""
+        return is_constant(self.metric_entry, self.kind, self.label_range, logits, labels)
 
     def names_of(self, label: Any) -> str:
         """Returns the name of a row's class, a number;

@@ -20,6 +20,7 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.answers.answer import SweepAnswer, answer_question
 from results.answers.answer_data import answer_data
+from results.answers.collapse_words import collapse_sentences
 from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
 from results.answers.slices_table import slices_frame
@@ -169,7 +170,8 @@ class Sweep:
             - `decided_at` (Int64): replicates (of a search, trainings) after which one was; missing if none was.
             - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
                 follows these and is not compared.
-            - `status` of its trials, the `trials` that count, and the `failures` (string).
+            - `status` of its trials, the `trials` that count, those of them that `collapsed` (they give nearly all dev
+                rows of some task one prediction, unlike others of them), and the `failures` (string).
 
         Raises:
             ValueError: the sweep has an unknown task, or predictions are missing.
@@ -253,7 +255,7 @@ class Sweep:
             ranking = self.ranking()
         except ValueError as error:
             return f"{lines}<p>No ranking: {html.escape(reason_of(error))}.</p>"
-        left_out = ("below_best", "margin", "was_dropped", "trials", "failures")
+        left_out = ("below_best", "margin", "was_dropped", "trials", "collapsed", "failures")
         shown = [name for name in ranking if name not in left_out and not str(name).endswith("_error")]
         texts = dict.fromkeys(searched_names(self.ranked), value_text) | {"best_epoch": value_text}
         table = ranking[shown].to_html(index=False, formatters=texts, float_format="{:.3f}".format, max_rows=MAX_ROWS)
@@ -274,7 +276,10 @@ class Sweep:
             # A grid names no best configuration: nothing is ranked for its answer.
             ranked = [] if found.search == "grid" else [row for row in self.ranked if row.is_finished]
             number = base_number(searched_keys(self.info, self.records), self.records)
-            return answer_question(found, self.records, difference, ranked=ranked, base_number=number)
+            collapses = list(collapse_sentences(self.finished, self.scores))
+            return answer_question(
+                found, self.records, difference, ranked=ranked, base_number=number, collapses=collapses
+            )
         except ValueError as error:
             question = (self.info.get("space") or {}).get("question")
             why = f"The question has no answer: {reason_of(error)}."

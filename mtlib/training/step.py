@@ -48,7 +48,7 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
     moved_parts = [moved(batch, run.device) for batch in (built or host_batches(run, step))]
     parts = [moved_parts[first : first + len(step)] for first in range(0, len(moved_parts), len(step))]
     batches, places = parts[0], [batch_place(run, part) for part in step]
-    tasks = tasks_of(batches)
+    tasks = tasks_in_step(batches)
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
     compute = compute_sum if run.config.gradients == "sum" or len(tasks) == 1 else compute_combination
     details = compute(run, parts, places)
@@ -77,11 +77,11 @@ def clip_step(run: Run, batches: list[Batch]) -> Tensor | None:
         return None
     norm = clip_gradients(run.optimizer, limit)
     if run.unread is None:
-        count_clipped(run, tasks_of(batches), float(norm), run.total_step + 1)
+        count_clipped(run, tasks_in_step(batches), float(norm), run.total_step + 1)
     return norm
 
 
-def tasks_of(batches: Sequence[Batch]) -> tuple[str, ...]:
+def tasks_in_step(batches: Sequence[Batch]) -> tuple[str, ...]:
     """Returns the tasks of a step, in the order of their first batches."""
     return tuple(dict.fromkeys(batch.task for batch in batches))
 
@@ -191,7 +191,7 @@ def read_late(
         run.is_ending = run.is_ending or details[-1] > 0
         count_details(run, batches, places, details, step)
         for value in own_norm:
-            count_clipped(run, tasks_of(batches), value, step)
+            count_clipped(run, tasks_in_step(batches), value, step)
 
     reader.submit(agreed if norm is None else torch.cat([agreed, norm.to(agreed).view(1)]), use)
     stop_if_asked(run, run.is_ending)

@@ -1,26 +1,27 @@
 """Checks of the predictions for dev: outputs that are all the same, and dev sets whose scores say little."""
 
+import json
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from mtlib.metrics.constant_prediction import collapsed_trials
 from mtlib.metrics.rare_classes import describe_rare_classes
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.storage import open_folder
-from mtlib.tasks import Task
-from results.ensembles.outputs import outputs_of
 from results.health.finding import Finding
 from results.records.predictions import TrialEpoch, iter_predictions, labels_array, logits_array
+from results.records.trials import TrialRecord
 from results.stats.texts import named
+from results.stats.trial_scores import group_by_configuration
 from results.sweep import Sweep
 
-SAME_LABEL_SHARE = 0.98
-"""A trial that predicts one label for more than this share of dev has learned little else, unless as many examples have
-that label."""
-SMALLEST_SPREAD = 0.01
-"""Standard deviation of a regression's predictions, over the range of the labels, below which they are a constant. That
-of labels that are spread evenly is 0.29."""
+COLLAPSED = ", while other trainings of the configuration learned"
+WHERE_COLLAPSED = "lower the learning rate: trainings that collapse by chance do so less often"
+WHERE_RATE_IS_HIGH = "lower the learning rate, at most to that of trials that learned"
+WHERE_UNTRAINED = "train longer, raise the learning rate, or lower the weight of other losses and penalties"
 FEWEST_DEV_ROWS = 20
 """With fewer, one row moves an accuracy by more than .05."""
 
@@ -28,39 +29,35 @@ FEWEST_DEV_ROWS = 20
 def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
     """Tasks for which finished trials predict hardly anything but one label, or a constant, at their best epoch.
 
-    That is the epoch of the highest overall score. Other trials were stopped before they could learn more.
+    That is the epoch of the highest overall score. Other trials were stopped before they could learn more. Trials that
+    collapsed, while others of their configuration learned, are named apart: they need no longer training.
     """
+    constant, finished = sweep.scores.constant, {record.trial_id: record for record in sweep.finished}
+    collapsed = {
+        trial
+        for group in group_by_configuration(sweep.finished)
+        for trial in collapsed_trials({one.trial_id: constant.get(one.trial_id, {}) for one in group})
+    }
+    rates = {trial: learning_rate_of(record) for trial, record in finished.items()}
     for name, task in sweep.tasks.items():
-        is_stuck = {
-            trial: is_constant(task, logits, labels)
-            for trial, logits, labels in dev_outputs(sweep, name, best_epochs(sweep, name))
-        }
-        stuck = [trial for trial in is_stuck if is_stuck[trial]]
-        if stuck:
-            what = "number" if task.is_regression else "label"
-            yield Finding(
-                level="problem",
-                what=f"{task.title}: nearly the whole dev set gets the same {what} in {len(stuck)} of "
-                f"{counted(len(is_stuck), 'finished trial')}: {named(stuck)}",
-                advice="train longer, raise the learning rate, or lower the weight of other losses and penalties",
-            )
+        scored = {trial: constant[trial][name] for trial in finished if name in constant.get(trial, {})}
+        stuck = [trial for trial, is_one in scored.items() if is_one]
+        learned = [rates[trial] for trial, is_one in scored.items() if not is_one]
+        for own, why in ((set(stuck) & collapsed, COLLAPSED), (set(stuck) - collapsed, "")):
+            if own:
+                is_high = bool(learned) and min(rates[trial] for trial in own) > max(learned)
+                yield Finding(
+                    level="problem",
+                    what=f"{task.title}: nearly the whole dev set gets the same "
+                    f"{'number' if task.is_regression else 'label'} in {len(own)} of "
+                    f"{counted(len(scored), 'finished trial')}{why}: {named(sorted(own))}",
+                    advice=WHERE_COLLAPSED if why else WHERE_RATE_IS_HIGH if is_high else WHERE_UNTRAINED,
+                )
 
 
-def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
-    """Returns whether predictions for dev are one label (or set of labels) for nearly all examples, or one number.
-
-    Not of metrics that read the output of a binary or multi-label task: a threshold has no part in them.
-    """
-    predictions = task.kind_entry.predict(outputs_of(task, logits))
-    if task.is_regression:
-        low, high = task.label_range
-        return bool(predictions.std() < SMALLEST_SPREAD * (high - low))
-    if task.metric_entry.reads == "output":
-        return False
-    values, counts = np.unique(predictions, axis=0, return_counts=True)
-    share, most = counts.max() / len(predictions), values[counts.argmax()]
-    has_most = (np.asarray(labels) == most).reshape(len(predictions), -1).all(axis=1)
-    return bool(share > max(SAME_LABEL_SHARE, has_most.mean()))
+def learning_rate_of(record: TrialRecord) -> float:
+    """Returns the encoder's peak rate; NaN where the record has none that this version reads."""
+    return float(json.loads(record.config).get("optimizer", {}).get("learning_rate", math.nan))
 
 
 def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:

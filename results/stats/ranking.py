@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlib.metrics.constant_prediction import collapsed_trials
 from mtlib.tasks import Task, in_order, value_of
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import configuration_means
@@ -35,6 +36,7 @@ FRAME_TYPES = {
     "was_dropped": "bool",
     "status": "string",
     "trials": "string",
+    "collapsed": "string",
     "failures": "string",
 }
 """Columns of the frame, besides the searched keys and the scores."""
@@ -81,6 +83,8 @@ class RankedConfiguration:
     """By title the tasks whose dev examples are in too few groups for any difference to be claimed."""
     was_dropped: bool = False
     """Whether it was not among the best, which alone were trained again: it is not compared with them."""
+    collapsed: tuple[str, ...] = ()
+    """Those of `trials` that give nearly all dev rows of some task one prediction, unlike others of them."""
     failures: tuple[str, ...]
     """`<trial>: <reason>` of each trial that failed."""
 
@@ -144,6 +148,7 @@ def rank_one(group: Sequence[TrialRecord], scores: TrialScores, looks: Looks) ->
         trials=tuple(trials),
         scores=means,
         best_epoch=float(np.mean([scores.epochs[trial] for trial in trials])) if trials else None,
+        collapsed=tuple(collapsed_trials({trial: scores.constant.get(trial, {}) for trial in trials})),
         failures=tuple(f"{r.trial_id}: {r.error or 'no reason recorded'}" for r in group if r.status == "failed"),
     )
 
@@ -249,4 +254,10 @@ def frame_row(row: RankedConfiguration, columns: Sequence[Column], tasks: Mappin
     compared: dict[str, Any] = {"below_best": row.below_best, "margin": row.margin, "may_be_best": row.may_be_best}
     compared |= {"decided_at": row.decided_at, "was_dropped": row.was_dropped}
     rest = {"best_epoch": row.best_epoch, **compared, "status": row.status}
-    return {**cells, **rest, "trials": " ".join(row.trials), "failures": "; ".join(row.failures)}
+    return {
+        **cells,
+        **rest,
+        "trials": " ".join(row.trials),
+        "collapsed": " ".join(row.collapsed),
+        "failures": "; ".join(row.failures),
+    }

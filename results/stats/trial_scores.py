@@ -67,6 +67,8 @@ class TrialScores:
     """The groups that the examples of each task and split were drawn in; not known of a task that is not there."""
     slices: Mapping[str, SlicedRows] = field(default_factory=dict)
     """By task: the slices of its dev examples, with the predictions of all trials in the order of `values`."""
+    constant: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
+    """By trial and task: whether it predicts one label, or one number, for nearly all dev examples."""
     trainings: Mapping[str, Hashable]
     """By trial: what is equal for trials that trained the same, as `equal_points`."""
     amounts: Mapping[str, Amounts] = field(default_factory=dict)
@@ -146,11 +148,15 @@ def read_scores(
     """
     epochs, by_column = scores_at_best_epochs(records, curves, tasks)
     covariances, drawn, slices = {}, {}, {}
+    constant: dict[str, dict[str, bool]] = {}
     for (task, split), by_trial in by_column.items():
         if task != OVERALL:
             rows = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
             found = score_covariance(tasks[task], list(by_trial), rows.logits, rows.labels, rows.groups)
             covariances[task, split], drawn[task, split] = found
+            if split == "dev":
+                for trial, logits in zip(by_trial, np.asarray(rows.logits), strict=True):
+                    constant.setdefault(trial, {})[task] = tasks[task].has_one_prediction(logits, rows.labels)
             if rows.slices:
                 values = example_values(tasks[task], rows.logits, rows.labels)
                 slices[task] = SlicedRows(
@@ -166,6 +172,7 @@ def read_scores(
         covariances=covariances,
         drawn=drawn,
         slices=slices,
+        constant=constant,
         trainings=equal_points(curves),
         amounts=amounts_by_trial(curves),
         tasks=tasks,

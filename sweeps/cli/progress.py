@@ -7,11 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
-from mtlib.runtime.command_line import duration
+from mtlib.metrics.constant_prediction import collapsed_trials
+from mtlib.runtime.command_line import duration, in_words
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
 from results.answers.race_words import progress_words
 from results.records.trial_folder import log_path
-from results.records.trials import TrialRecord
+from results.records.trials import COMPLETED, TrialRecord
 from results.stats.texts import value_text
 from sweeps.cli.sweep_state import best_text, progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
@@ -41,7 +42,7 @@ def show_progress(console: Console, table: TrialTable) -> Iterator[OnEvent]:
             yield plain_printer(lambda lines: show_lines(lines, console.file), table, started)
             return
         with redrawn_lines(console, lambda width: live_lines(table, started, width)) as show_above:
-            yield lambda event: show_above(lasting_lines(event))
+            yield lambda event: show_above([*lasting_lines(event), *collapse_lines(event, table)])
     except SystemExit as error:  # rich raises it when standard output is closed
         raise BrokenPipeError from error
 
@@ -76,6 +77,7 @@ def plain_lines(event: Event, table: TrialTable, started: float) -> list[str]:
         lines.append(f"{name} epoch {record.epochs}: {', '.join(texts)}")
     elif event.kind == "ended" and event.facts["was_started"]:
         lines.append(f"{name} {record.status} after {duration(record.wall_seconds)}")
+        lines += collapse_lines(event, table)
         lines.append(summary(table, started))
     return lines
 
@@ -104,6 +106,21 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "ended" and event.facts["how"] == "failed":
         return [f"{event.trial_id} failed: {event.facts['error']} (log: {log_path(str(event.trial_id))})"]
     return []
+
+
+def collapse_lines(event: Event, table: TrialTable) -> list[str]:
+    """Returns what a trial that has ended gives nearly all dev rows the same prediction for, and whether others of its
+    configuration do not."""
+    row = None if event.kind != "ended" else table.rows.get(str(event.trial_id))
+    tasks = [] if row is None else [task for task, is_one in row.constant.items() if is_one]
+    if row is None or row.record.status not in COMPLETED or not tasks:
+        return []
+    alike = [one for one in list(table.rows.values()) if one.record.number == row.record.number]
+    constant = {one.trial_id: one.constant for one in alike if one.record.status in COMPLETED}
+    why = "; it collapsed: other trainings of its configuration learned"
+    titles = in_words(table.plan.tasks[task].title for task in tasks)
+    is_collapsed = row.trial_id in collapsed_trials(constant)
+    return [f"{row.trial_id} gives nearly all dev rows of {titles} one prediction{why if is_collapsed else ''}"]
 
 
 def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:

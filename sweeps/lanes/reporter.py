@@ -135,7 +135,12 @@ class Reporter:
         """
         verdict: Verdict | None = None
         if worker_rank() == 0:
-            facts = {"wall_seconds": self.wall_seconds, "peak_memory_bytes": peak_memory(self._device)}
+            facts: dict[str, Any] = {"wall_seconds": self.wall_seconds, "peak_memory_bytes": peak_memory(self._device)}
+            facts["constant"] = {
+                part.task: self._tasks[part.task].has_one_prediction(part.logits, part.labels)
+                for part in report.predictions
+                if part.split == "dev"
+            }
             write_epoch(self._root, self._trial_id, report, facts)
             described = {
                 **{name: getattr(report, name) for name in ("epoch", "scored_epoch", "step", "is_last")},

@@ -143,7 +143,7 @@ def test_ranking_has_typed_columns(sweep_folder: Path) -> None:
     assert {str(ranking[name].dtype) for name in (*scores, *RANKING_NUMBERS)} == {"float64"}
     others = {name: str(ranking[name].dtype) for name in ranking if name not in (*scores, *RANKING_NUMBERS)}
     assert others.pop("smart.weight") == "float64"
-    texts = dict.fromkeys(("status", "trials", "failures"), "string")
+    texts = dict.fromkeys(("status", "trials", "collapsed", "failures"), "string")
     assert others == {"number": "int64", "may_be_best": "bool", "decided_at": "Int64", "was_dropped": "bool", **texts}
     assert ranking["overall_replicate_error"].isna().all()
     assert ranking["margin"].isna().all()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from results.records.trials import OVERALL
 from sweeps.driver.trials.messages import UNEXPLAINED, Message, MessageKind, TrialStatus
 from sweeps.driver.trials.table import Event, LaneRow, ScoredEpoch, TrialRow, TrialTable
 
@@ -181,6 +182,8 @@ def record_epoch(table: TrialTable, row: TrialRow, report: Mapping[str, Any]) ->
     """Adds an epoch to the trial's record, and, if it is scored and new, to what Tune hears."""
     epoch, scores, record = report["epoch"], report["scores"], row.record
     better = {name: score for name, score in scores.items() if score > record.best.get(name, float("-inf"))}
+    if OVERALL in better:
+        row.constant = report.get("constant", {})
     if epoch > record.epochs:
         row.record = replace(
             record,

@@ -100,6 +100,8 @@ class TrialRow:
     """While it runs: `since`, as in `driver.json`, and the facts of its newest step."""
     step: int | None = None
     """The newest known optimizer step since it last started."""
+    constant: Mapping[str, bool] = field(default_factory=dict)
+    """By task, whether nearly all dev rows get one prediction, at the epoch of the highest overall score."""
     points: Sequence[Mapping[str, Any]] = ()
     """While it runs, the points of its newest epoch's curves on train rows."""
     seen: float = field(default_factory=time.monotonic)

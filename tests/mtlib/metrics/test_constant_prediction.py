@@ -1,11 +1,14 @@
 """Metrics of one prediction for all rows, against scikit-learn and formulas by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, root_mean_squared_error
 
-from mtlib.metrics.constant_prediction import constant_prediction, constant_values
+from mtlib.metrics.constant_prediction import collapsed_trials, constant_prediction, constant_values
 from mtlib.metrics.table import METRICS
+from mtlib.tasks import TASKS
 
 STREAM = np.random.default_rng(0)
 
@@ -46,3 +49,30 @@ def test_numbers_are_predicted_as_their_mean_and_correlations_are_undefined() ->
     assert values["rmse"] == pytest.approx(root_mean_squared_error(dev, np.full(30, train.mean())))
     assert np.isnan(values["pearson"])
     assert np.isnan(values["spearman"])
+
+
+@pytest.mark.parametrize(
+    ("num_predicted", "num_labels", "expected"),
+    [(98, 60, False), (99, 60, True), (100, 60, True), (99, 0, True), (99, 99, False), (100, 99, True)],
+)
+def test_boundary_of_one_label_for_nearly_all(num_predicted: int, num_labels: int, *, expected: bool) -> None:
+    logits = np.where(np.arange(100) < num_predicted, 1.0, -1.0)[:, None]
+    labels = (np.arange(100) < num_labels).astype(float)
+    assert TASKS["qqp"].has_one_prediction(logits, labels) is expected
+    ranked = replace(TASKS["qqp"], metric="average_precision")
+    assert not ranked.has_one_prediction(logits, labels)  # it needs no threshold
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.0, True), (0.049, True), (0.051, False), (1.4, False)])
+def test_boundary_of_a_constant_regression(spread: float, *, expected: bool) -> None:
+    logits = 2.5 + spread * np.array([-1.0, 1.0] * 20)[:, None]
+    assert TASKS["sts"].has_one_prediction(logits, np.zeros(40)) is expected
+
+
+def test_training_collapses_where_it_predicts_one_label_and_another_of_its_configuration_does_not() -> None:
+    one, other = {"sst": True, "sts": False}, {"sst": False, "sts": False}
+    assert collapsed_trials({"r0": one, "r1": other, "r2": one}) == ["r0", "r2"]
+    assert collapsed_trials({"r0": one, "r1": one}) == []
+    assert collapsed_trials({"r0": one}) == []
+    assert collapsed_trials({"r0": {"sst": True}, "r1": {"sts": False}}) == []
+    assert collapsed_trials({"r0": {"sst": True, "sts": False}, "r1": {"sst": False, "sts": True}}) == ["r0", "r1"]

@@ -1,24 +1,31 @@
 """Outputs that are all the same, and dev sets that say little, are found in predictions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions
-from results.health.outputs import constant_predictions, is_constant, weak_dev_sets
+from results.health.outputs import (
+    WHERE_COLLAPSED,
+    WHERE_RATE_IS_HIGH,
+    WHERE_UNTRAINED,
+    constant_predictions,
+    weak_dev_sets,
+)
 from results.records.epochs import write_epoch
+from results.records.trials import TrialRecord
 from results.sweep import Sweep
 from tests.results.conftest import build_report
 from tests.results.page.recorded_sweep import with_records, write_recorded_sweep
 
 
-def test_trial_that_predicts_one_label_is_named(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    assert list(constant_predictions(sweep)) == []
+def make_constant(sweep: Sweep, trial: str) -> None:
+    """Lets a trial predict one label for QQP and one number for STS in its last and best epoch."""
     report = build_report(3)
 
     def stuck(part: Predictions) -> Predictions:
@@ -27,31 +34,45 @@ def test_trial_that_predicts_one_label_is_named(tmp_path: Path) -> None:
 
     points = [replace(point, value=2.0) if point.task == "overall" else point for point in report.points]
     report = replace(report, predictions=tuple(map(stuck, report.predictions)), points=tuple(points))
-    write_epoch(sweep.path, "0001-r1", report)
+    write_epoch(sweep.path, trial, report)
+
+
+def with_rates(sweep: Sweep, rates: Mapping[str, float]) -> list[TrialRecord]:
+    """The records of a sweep, some with another learning rate."""
+    return [
+        replace(record, config=TrialConfig.from_json(record.config).override(changes).to_json())
+        for record in sweep.records
+        for changes in [{"optimizer.learning_rate": rates[record.trial_id]} if record.trial_id in rates else {}]
+    ]
+
+
+def test_trial_that_predicts_one_label_while_others_learn_has_collapsed(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
     assert list(constant_predictions(sweep)) == []
+    make_constant(sweep, "0001-r1")
     qqp, sts = constant_predictions(with_records(tmp_path / "mine", sweep.records))
-    assert qqp.what == "QQP: nearly the whole dev set gets the same label in 1 of 6 finished trials: 0001-r1"
-    assert sts.what == "STS: nearly the whole dev set gets the same number in 1 of 6 finished trials: 0001-r1"
+    others = "in 1 of 6 finished trials, while other trainings of the configuration learned: 0001-r1"
+    assert qqp.what == f"QQP: nearly the whole dev set gets the same label {others}"
+    assert sts.what == f"STS: nearly the whole dev set gets the same number {others}"
+    assert qqp.advice == WHERE_COLLAPSED
     pruned = [replace(r, status="pruned" if r.trial_id == "0001-r1" else r.status) for r in sweep.records]
     assert list(constant_predictions(with_records(tmp_path / "mine", pruned))) == []
 
 
 @pytest.mark.parametrize(
-    ("num_predicted", "num_labels", "expected"),
-    [(98, 60, False), (99, 60, True), (100, 60, True), (99, 0, True), (99, 99, False), (100, 99, True)],
+    ("rate", "advice"), [(1e-2, WHERE_RATE_IS_HIGH), (1e-7, WHERE_UNTRAINED), (None, WHERE_UNTRAINED)]
 )
-def test_boundary_of_one_label_for_nearly_all(num_predicted: int, num_labels: int, *, expected: bool) -> None:
-    logits = np.where(np.arange(100) < num_predicted, 1.0, -1.0)[:, None]
-    labels = (np.arange(100) < num_labels).astype(float)
-    assert is_constant(TASKS["qqp"], logits, labels) is expected
-    ranked = replace(TASKS["qqp"], metric="average_precision")
-    assert not is_constant(ranked, logits, labels)  # it needs no threshold
-
-
-@pytest.mark.parametrize(("spread", "expected"), [(0.0, True), (0.049, True), (0.051, False), (1.4, False)])
-def test_boundary_of_a_constant_regression(spread: float, *, expected: bool) -> None:
-    logits = 2.5 + spread * np.array([-1.0, 1.0] * 20)[:, None]
-    assert is_constant(TASKS["sts"], logits, np.zeros(40)) is expected
+def test_configuration_that_never_learns_has_advice_by_its_rate(
+    tmp_path: Path, rate: float | None, advice: str
+) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    stuck = ("0001-r0", "0001-r1")
+    for trial in stuck:
+        make_constant(sweep, trial)
+    records = with_rates(sweep, {} if rate is None else dict.fromkeys(stuck, rate))
+    qqp, _ = constant_predictions(with_records(tmp_path / "mine", records))
+    assert qqp.what == "QQP: nearly the whole dev set gets the same label in 2 of 6 finished trials: 0001-r0, 0001-r1"
+    assert qqp.advice == advice
 
 
 def write_dev(sweep: Sweep, task: str, labels: Sequence[float]) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from mtlib.runtime.command_line import duration
 from sweeps.cli.progress import live_lines, show_progress, summary
 from sweeps.driver.trials.table import Event, LaneRow, TrialTable, open_table
+from sweeps.driver.trials.trial import make_trial
 from tests.local_table import LocalTable, report
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.driver.trials.test_changes import NOON, begin
@@ -94,6 +95,41 @@ def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
     ]
     assert lines[3].startswith("1 complete, 2 queued; best overall 0.500 (0000-r0); ")
     assert len(lines) == 4
+
+
+def trained_once(name: str, constant: dict[float, dict[str, bool]], how: str = "complete") -> Step:
+    """A trial from its start to its end, with what is constant in each epoch, by the epoch's overall score."""
+
+    def step(local: LocalTable) -> None:
+        number, replicate = int(name[:4]), int(name[6:])
+        local.table.add(make_trial(local.table.plan.space, number, replicate, {"smart.weight": number}))
+        begin(local, name, "lane0")
+        for epoch, (score, own) in enumerate(constant.items(), start=1):
+            local.report(epoch, name=name, scores={"overall": score}, step=epoch, constant=own)
+        local.tell("left", name, status=how, error=None, spent={"wall_seconds": 1.0})
+
+    return step
+
+
+def test_end_says_that_a_trial_predicts_one_label_and_that_others_of_its_configuration_do_not(
+    make_plan: MakePlan,
+) -> None:
+    """At the epoch with the highest overall score."""
+    none = {"sst": False, "qqp": False}
+    lines = printed(
+        LocalTable(make_plan()),
+        trained_once("0000-r0", {0.5: {"sst": True, "qqp": True}, 0.4: none}),
+        trained_once("0000-r1", {0.5: {"sst": True, "qqp": False}, 0.6: {"sst": False, "qqp": True}}),
+        trained_once("0000-r2", {0.5: {"sst": True, "qqp": False}}),
+        trained_once("0001-r0", {0.5: {"sst": True, "qqp": False}}, how="failed"),
+        trained_once("0001-r1", {0.5: none}),
+    )
+    assert [line for line in lines if "one prediction" in line] == [
+        "0000-r0 gives nearly all dev rows of SST and QQP one prediction",
+        "0000-r1 gives nearly all dev rows of QQP one prediction",
+        "0000-r2 gives nearly all dev rows of SST one prediction; it collapsed: other trainings of its configuration "
+        "learned",
+    ]
 
 
 def test_overall_scores_of_different_tasks_are_not_compared(make_plan: MakePlan) -> None:

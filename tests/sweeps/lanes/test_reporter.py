@@ -105,7 +105,8 @@ def test_epoch_is_written_before_it_is_reported_and_the_verdict_is_followed(
     assert reporter.is_stopped is stop
     assert written == [1]
     facts = read_epoch(open_folder(tmp_path), NAME, 1).facts
-    assert facts.keys() == {"wall_seconds", "peak_memory_bytes"}
+    assert facts.keys() == {"wall_seconds", "peak_memory_bytes", "constant"}
+    assert facts["constant"] == {"sst": False, "qqp": False, "sts": False}
     (event,) = local.events("report")
     assert {name: event.facts[name] for name in facts} == facts
 
