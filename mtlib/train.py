@@ -91,7 +91,8 @@ def train(
             if not on_epoch(report):
                 return
             end_epoch(run)
-            if saver and (saver.keeps_end or not run.is_over):
+            is_kept = run.is_stage_over or not run.is_skipped_epoch  # skipped epochs take no time
+            if saver and is_kept and (saver.keeps_end or not run.is_over):
                 save(run, saver, always=run.is_stage_over)
             if run.is_stage_over:
                 if saver:
@@ -104,6 +105,7 @@ def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], saver: Saver 
     """The rest of the current epoch, step by step."""
     try:
         steps = epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step :]
+        steps = [] if run.is_skipped_epoch else steps
         for step, batches in build_ahead(steps, lambda step: host_batches(run, step), num_ahead(run.device)):
             take_step(run, step, batches)
             count_step(run, step)

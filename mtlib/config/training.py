@@ -53,6 +53,11 @@ class StageConfig:
     """Weights at the stage's start: the `last` of the stage before it, or those of its `best` epoch by the mean dev
     score of the tasks that had been active, with a new optimizer. With `optimizer.average_power` both are averages.
     Source: TU table 4."""
+    patience: int | None = None
+    """The stage ends once its overall dev score has not risen for so many evaluations, at least 1; its further epochs
+    take no step, and the next stage starts as from the planned end. The score is the mean over the tasks that have been
+    active. Rates follow the planned length: one that falls then never becomes low. None: all epochs are trained.
+    Source: Prechelt 1998 (early stopping, criterion UP)."""
     reset_optimizer: bool = False
     """Whether the optimizer's moments start at 0 in this stage, as they always do in the first."""
 
@@ -84,6 +89,7 @@ class StageConfig:
             settings_of(order.settings, self)  # checks their ranges
         steps = self.steps_per_epoch
         require(steps is None or steps >= 1, "steps_per_epoch must be at least 1", steps)
+        require(self.patience is None or self.patience >= 1, "patience must be at least 1", self.patience)
         micro = self.micro_batch_size
         require(micro is None or micro >= 1, "micro_batch_size must be at least 1", micro)
         sets = len(self.tasks) + len(self.extra_data)

@@ -60,7 +60,7 @@ class EpochReport:
     epoch: int
     """1-based over all stages."""
     scored_epoch: int
-    """Which of the overall scores this is, 1, 2, ...: what a scheduler counts. 0 where there is none."""
+    """Which of the planned overall scores this is, 1, 2, ...: what a scheduler counts. 0 where there is none."""
     stage: int
     """From 0."""
     step: int
@@ -124,7 +124,7 @@ def report_of(
     """Returns the report of the epoch that has just been trained."""
     return EpochReport(
         epoch=run.total_epoch,
-        scored_epoch=scored_epoch(run.config, run.total_epoch),
+        scored_epoch=0 if overall is None else scored_epoch(run.config, run.total_epoch),
         stage=run.stage,
         step=run.total_step,
         seconds=run.seconds,
@@ -144,7 +144,8 @@ def points_of(
         (task, "train", name, total / rows) for task, sums in run.sums.items() for name, (total, rows) in sums.items()
     ]
     found += [(task, "train", metric, count) for (task, metric), count in trained_amounts(run).items()]
-    found += [(task, "train", "loss_weight", weight) for task, weight in loss_weights(run).items()]
+    if not run.is_skipped_epoch:
+        found += [(task, "train", "loss_weight", weight) for task, weight in loss_weights(run).items()]
     found += [(task, "dev", name, value) for task, values in metrics.items() for name, value in values.items()]
     for part in predictions:
         if part.split == "train":
@@ -166,6 +167,8 @@ def trained_amounts(run: Run) -> dict[tuple[str, str], float]:
     All workers together; a token counts once per step, however many passes its penalties take. The epoch's steps follow
     from the configuration, so that the numbers are exact after a resume too, without a count during training.
     """
+    if run.is_skipped_epoch:
+        return {(task, metric): 0.0 for task in run.config.stages[run.stage].tasks for metric in (TOKENS, STEPS)}
     rows: dict[str, list[np.ndarray]] = {}
     for part in itertools.chain(*epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)):
         rows.setdefault(part.set, []).append(part.rows)

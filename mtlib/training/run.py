@@ -25,6 +25,9 @@ from mtlib.stages.sampler import Step
 from mtlib.training.linear_probe import fit_heads
 from mtlib.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 
+NUMBERS = ("stage", "epoch", "step", "sums", "best", "risen", "skipped_steps")
+"""Fields of a run that a state holds as JSON."""
+
 
 @dataclass(kw_only=True)
 class Run:
@@ -63,6 +66,10 @@ class Run:
     the term. Likewise the norms of gradients (`mtlib.training.gradient_norms`), over the steps that are measured."""
     best: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Best score and its epoch (1-based over all stages), by task and for `overall`."""
+    risen: tuple[float, int] | None = None
+    """The stage's highest overall dev score so far, and its evaluations since then; None before the first."""
+    skipped_steps: int = 0
+    """Steps, over all stages, of the epochs that took none because their stage had lost its patience."""
     stage_best: tuple[float, dict[str, Tensor]] | None = None
     """The stage's best score and its weights, where the next stage starts from them."""
     is_ending: bool = False
@@ -104,7 +111,7 @@ class Run:
     @property
     def total_step(self) -> int:
         """Steps done over all stages."""
-        return sum(stage.num_steps for stage in self.plan[: self.stage]) + self.stage_step
+        return sum(stage.num_steps for stage in self.plan[: self.stage]) + self.stage_step - self.skipped_steps
 
     @property
     def total_epoch(self) -> int:
@@ -119,7 +126,13 @@ class Run:
     @property
     def is_scored_epoch(self) -> bool:
         """Whether dev is scored at the end of the epoch that is trained."""
-        return self.epoch + 1 in self.config.stages[self.stage].scored_epochs
+        return not self.is_skipped_epoch and self.epoch + 1 in self.config.stages[self.stage].scored_epochs
+
+    @property
+    def is_skipped_epoch(self) -> bool:
+        """Whether the epoch takes no step, as its stage has lost its patience."""
+        patience = self.config.stages[self.stage].patience
+        return self.step == 0 and patience is not None and self.risen is not None and self.risen[1] >= patience
 
     @property
     def is_last_epoch(self) -> bool:
@@ -149,7 +162,9 @@ def num_tokens(run: Run, name: str, rows: np.ndarray) -> int:
 def end_epoch(run: Run) -> None:
     """Moves on to the next epoch of the stage, or to its end."""
     weighting = run.config.weighting_entry
-    if weighting.after_epoch is not None and run.config.stages[run.stage].sums_tasks:
+    if run.is_skipped_epoch:
+        run.skipped_steps += run.plan[run.stage].steps[run.epoch]
+    elif weighting.after_epoch is not None and run.config.stages[run.stage].sums_tasks:
         settings = settings_of(weighting.settings, run.config)
         load_function(weighting.after_epoch)(mean_losses(run), run.method_state, **settings)
     run.epoch, run.step, run.sums = run.epoch + 1, 0, {}
@@ -175,7 +190,7 @@ def begin_next_stage(run: Run) -> None:
     for model in (run.model, run.teacher) if weights else ():
         if model is not None:
             load_weights(model, weights)
-    run.stage_best = None
+    run.stage_best = run.risen = None
     fit_new_heads(run)
     is_reset = stage.start_from == "best" or stage.reset_optimizer
     carry_optimizer(run, {} if is_reset else moments)
@@ -196,7 +211,9 @@ def fit_new_heads(run: Run) -> None:
 
 
 def note_stage_best(run: Run, score: float) -> None:
-    """Keeps the current weights if the next stage starts from this stage's best epoch, and that is this one so far."""
+    """Notes whether the stage's overall score has risen, and keeps the current weights if the next stage starts from
+    this stage's best epoch, and that is this one so far."""
+    run.risen = (score, 0) if run.risen is None or score > run.risen[0] else (run.risen[0], run.risen[1] + 1)
     if next_stage_starts_from_best(run.config, run.stage) and (run.stage_best is None or score > run.stage_best[0]):
         weights = kept_weights(run, run.scored_model)
         run.stage_best = (score, {name: tensor.detach().clone() for name, tensor in weights.items()})
@@ -228,7 +245,7 @@ def state_of(run: Run) -> State:
     if run.stage_best is not None:
         groups["stage_best"] = run.stage_best[1]
     tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
-    numbers: dict[str, Any] = {name: getattr(run, name) for name in ("stage", "epoch", "step", "sums", "best")}
+    numbers: dict[str, Any] = {name: getattr(run, name) for name in NUMBERS}
     best = None if run.stage_best is None else run.stage_best[0]
     origin = key_parts(run.config, run.stage, run.epoch, run.origin)
     numbers |= {"stage_best": best, "origin": origin, "seconds": run.seconds, "environments": list(run.environments)}
@@ -258,6 +275,8 @@ def restore(run: Run, state: State) -> None:
         task: {name: (total, rows) for name, (total, rows) in sums.items()} for task, sums in numbers["sums"].items()
     }
     run.best = {name: (score, epoch) for name, (score, epoch) in numbers["best"].items()}
+    run.risen = None if numbers.get("risen") is None else (numbers["risen"][0], numbers["risen"][1])
+    run.skipped_steps = numbers.get("skipped_steps", 0)
     run.seconds_before = numbers["seconds"]
     carry_optimizer(run, group_of(state, "optimizer."))
 

@@ -10,12 +10,13 @@ from results.health.lost_rows import dropped_rows, lost_ends
 from results.health.outputs import constant_predictions, weak_dev_sets
 from results.health.repeated_texts import repeated_texts
 from results.health.scale import overwhelming_penalties, starved_tasks, vanishing_penalties
-from results.health.trials import failed_trials, unfinished_trials
+from results.health.trials import early_ends, failed_trials, unfinished_trials
 from results.sweep import Sweep
 
 CHECKS: Mapping[str, Check] = {
     "failed trials": failed_trials,
     "trials that have not ended": unfinished_trials,
+    "stages that ended early": early_ends,
     "predictions that are all the same": constant_predictions,
     "dev sets that show little": weak_dev_sets,
     "texts that occur twice": repeated_texts,
@@ -33,6 +34,7 @@ BELOW_RANKING: tuple[Check, ...] = (
     vanishing_penalties,
     starved_tasks,
     equal_trainings,
+    early_ends,
 )
 """Checks whose findings are printed below the ranking too: they say what its scores do not show."""
 

@@ -11,6 +11,7 @@ from results.health.finding import Finding
 from results.records.expected_trials import describe_ended, status_counts
 from results.records.trials import STOPPED_BY, UNFINISHED, TrialRecord
 from results.stats.texts import named, searched_text
+from results.stats.trial_scores import STEP_COUNT
 from results.sweep import Sweep
 
 NOT_FINITE = re.compile(
@@ -41,6 +42,18 @@ def failed_trials(sweep: Sweep) -> Iterator[Finding]:
             command = f"{resume_command(sweep.path)} --retry-failed"
             advice = f"{later}fix the cause and run them again"
             yield Finding(level="problem", what=what, advice=advice, command=command)
+
+
+def early_ends(sweep: Sweep) -> Iterator[Finding]:
+    """Yields the finished trials of which a stage lost its patience, with the steps that they took."""
+    taken = sweep.curves[(sweep.curves["split"] == "train") & (sweep.curves["metric"] == STEP_COUNT)]
+    per_epoch = taken.groupby(["trial", "epoch"])["value"].sum()
+    skipped = set(per_epoch[per_epoch == 0].index.get_level_values("trial"))
+    ended = [f"{own.trial_id} ({own.steps:,} steps)" for own in sweep.finished if own.trial_id in skipped]
+    if ended:
+        what = f"A stage ended early, as its dev score had not risen, in {counted(len(ended), 'trial')}: {named(ended)}"
+        advice = "raise its patience if scores still rose in others; each is one replicate like any other"
+        yield Finding(level="note", what=what, advice=advice)
 
 
 def unfinished_trials(sweep: Sweep) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, write_epoch
 from results.records.trial_folder import scores_in
+from results.records.trials import OVERALL
 from sweeps.driver.trials.messages import Assignment, ErrorCause, Message, MessageKind, TrialStatus, Verdict
 from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.trial_log import TrialLog
@@ -96,9 +97,9 @@ class Reporter:
         for number in range(1, epochs + 1):
             epoch = read_epoch(self._root, self._trial_id, number)
             self._wall_before = float(epoch.facts.get("wall_seconds", 0.0))
-            place = {"epoch": number, "scored_epoch": scored_epoch(config, number), "is_last": number == last}
-            step = epoch.points[0]["step"]
-            reports.append({**place, "step": step, **self._scored(epoch.points), **epoch.facts})
+            found = {"step": epoch.points[0]["step"], **self._scored(epoch.points), **epoch.facts}
+            counted = scored_epoch(config, number) if OVERALL in found["scores"] else 0
+            reports.append({"epoch": number, "scored_epoch": counted, "is_last": number == last, **found})
         stopped: int | Literal["end"] | None = None
         if reports:
             stopped = ray.get(self._channel.ask.remote(self._message("past_epochs", {"epochs": reports})))

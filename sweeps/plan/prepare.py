@@ -21,7 +21,7 @@ from search_spaces.space import SearchSpace, encoder_names
 from search_spaces.task_fit import chosen_tasks
 from search_spaces.vary import NAME, vary
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.plan.checks.encoder import describe_families
+from sweeps.plan.checks.encoder import describe_families, describe_flash
 from sweeps.plan.checks.machine import check_machine, describe_gpus, join_cluster, use_gpus
 from sweeps.plan.checks.space import check_changes, check_space
 from sweeps.plan.inputs import SweepInputs, planned_configs, read_inputs
@@ -126,7 +126,14 @@ def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack) -> Prepa
     encoders = load_encoders(options, space, show)
     inputs, encoders, token_lines = fit_tokenizers(options, inputs, encoders)
     inputs = fit_encoders(options, inputs, encoders)
-    show([*token_lines, *describe_families(encoders.values()), *describe_precision(inputs)])
+    show(
+        [
+            *token_lines,
+            *describe_families(encoders.values()),
+            *describe_flash(options, inputs, encoders),
+            *describe_precision(inputs),
+        ]
+    )
     if options.packs_gpus and not options.dry_run:
         show([MEASURING])
         num_trials = options.num_trials(len(planned_configs(options, space)))

@@ -43,6 +43,8 @@ T = TypeVar("T")
 
 MAX_SKIPPED_ROWS = 10
 """Unusable rows that are named; `sweep.json` names them all."""
+FALLING = ("cosine", "slanted_triangular")
+"""Schedules whose rate falls to 0."""
 EXPECTED_ROUNDS = 6
 """Trainings for each configuration of a race: the median of simulated ones (`docs/measurements/statistics.md`)."""
 
@@ -59,7 +61,7 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         f"Encoder{'s' * (len(names) > 1)}: {', '.join(names)}",
         *wrapped(describe_base(options, space), output_width()),
         f"Files: {options.folder}",
-        *wrapped([*inputs.notes, *describe_unused_methods(space)], output_width()),
+        *wrapped([*inputs.notes, *describe_unused_methods(space), *describe_early_ends(space)], output_width()),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
     few_groups = few_groups_lines(space, inputs, is_race=options.until_decided is not None)
@@ -113,6 +115,18 @@ def describe_unused_methods(space: SearchSpace) -> list[str]:
     unused = [f"{entry[1]} ({file.name})" for entry, file in origins.items() if entry not in used]
     how = "name a method by --set, --vary or in the space, a metric in tasks.toml"
     return [f"Used by no trial: {', '.join(unused)}; {how}."] if unused else []
+
+
+def describe_early_ends(space: SearchSpace) -> list[str]:
+    """Returns a line where a stage may end before its falling rate is low; empty otherwise."""
+    falling = {
+        config.optimizer.schedule: index
+        for config in space.configs
+        for index, stage in enumerate(config.stages)
+        if stage.patience is not None and config.optimizer.schedule in FALLING
+    }
+    rule = "the rate follows the planned length and, where the stage ends early, never becomes low"
+    return [f"stages.{index}.patience with the schedule {name}: {rule}." for name, index in falling.items()]
 
 
 def describe_held_out(share: float, tables: Mapping[str, Table]) -> list[str]:

@@ -96,19 +96,19 @@ def prepare_starting_point(
             if is_whole(source, last, score_names(config)):
                 files = reused_files(source, last.total_epochs, read_best(source.states).values())
                 install(folder, source.own, files, own.start)
-                seconds = read_epoch(folder.root, folder.trial_id, last.total_epochs).points[0]["seconds"] - own_seconds
-                steps = last.total_steps - own_steps
+                end = read_epoch(folder.root, folder.trial_id, last.total_epochs).points[0]
+                steps, seconds = end["step"] - own_steps, end["seconds"] - own_seconds
                 reused = replace(own.start, shared_steps=steps, shared_seconds=seconds, taken_from=source.name)
                 return StartingPoint(epochs=last.total_epochs, start=reused, is_finished=True, notes=own.notes)
         for cut in [cut for cut in reversed(cuts) if cut.total_epochs > own.epochs]:
             for key in filter(None, (cut.key, cut.key_with_best)):
                 stage = whole_stage(folder.store, key)
                 if stage is not None:
-                    steps, seconds = cut.total_steps - own_steps, stage.facts["seconds"] - own_seconds
+                    steps, seconds = stage.facts["steps"] - own_steps, stage.facts["seconds"] - own_seconds
                     reused = replace(own.start, shared_steps=steps, shared_seconds=seconds)
                     found = stage_files(folder.store, key, stage)
                     files = [name for name in stage.files if not name.startswith(f"{STATE_FOLDER}/")]
-                    install(folder, found, files, reused, cut)
+                    install(folder, found, files, reused, stage.facts["steps"])
                     return StartingPoint(epochs=cut.total_epochs, start=reused, notes=own.notes)
     except FileNotFoundError:  # it was deleted meanwhile
         return own
@@ -211,9 +211,9 @@ def install(
     source: fs.SubTreeFileSystem,
     files: Iterable[str],
     start: TrialStart,
-    cut: Cut | None = None,
+    steps: int | None = None,
 ) -> None:
-    """Replaces the trial's files by those of another folder; `cut` is where their state was saved, None without one.
+    """Replaces the trial's files by those of another folder; their state was saved after `steps`, None without one.
 
     The trial's own files are deleted once the others are in its folder. What is reused is on record before the state,
     from which a killed trial resumes.
@@ -223,7 +223,7 @@ def install(
         OSError: they cannot be copied, say to a full disk; likewise.
     """
     names, own, fetched = sorted(files), folder.own, subfolder(folder.own, FETCHED)
-    state = [] if cut is None else [f"{STATE_FOLDER}/{name}" for name in (TENSORS_FILE, NUMBERS_FILE)]
+    state = [] if steps is None else [f"{STATE_FOLDER}/{name}" for name in (TENSORS_FILE, NUMBERS_FILE)]
     try:
         for name in (*names, *state):
             copy_file(source, name, fetched, name)
@@ -234,8 +234,8 @@ def install(
         for name in names:
             move_file(own, f"{FETCHED}/{name}", name)
         write_start(folder.root, start)
-        if cut is not None:
-            place_state(folder.states, cut.total_steps, subfolder(fetched, STATE_FOLDER))
+        if steps is not None:
+            place_state(folder.states, steps, subfolder(fetched, STATE_FOLDER))
     finally:
         delete_folder(own, FETCHED)
 
@@ -255,7 +255,8 @@ def store_cut(folder: TrialFolder, cut: Cut, seconds: float, is_spare: bool) -> 
         state = saved_states(folder.states)[0]
         kept = reused_files(folder, cut.total_epochs, read_best(folder.states).values())
         files = {f"{STATE_FOLDER}/{name}": f"{CHECKPOINT}/{state}/{name}" for name in (TENSORS_FILE, NUMBERS_FILE)}
-        facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": cut.total_steps}
+        steps = read_epoch(folder.root, folder.trial_id, cut.total_epochs).points[0]["step"]
+        facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": steps}
         return store_stage(
             folder.store, cut.key, folder.own, files | {name: name for name in kept}, facts, is_spare=is_spare
         )

@@ -171,7 +171,8 @@ def on_epoch(table: TrialTable, message: Message) -> Iterator[Event]:
     if is_unwanted(row, message.attempt):
         return
     count_trained(table, row, report["step"])
-    is_new = report["epoch"] > row.record.epochs  # or it is trained again, as its lane went back to an earlier state
+    # Else it is trained again, as its lane went back to an earlier state, or its stage has lost its patience.
+    is_new = report["epoch"] > row.record.epochs and report["step"] > row.record.steps
     record_epoch(table, row, report)
     row.points = [point for point in report["points"] if point["split"] == "train"]
     if is_new:
@@ -197,8 +198,7 @@ def record_epoch(table: TrialTable, row: TrialRow, report: Mapping[str, Any]) ->
             peak_memory_bytes=report.get("peak_memory_bytes", record.peak_memory_bytes),
             checkpoint=f"trials/{record.trial_id}/checkpoint",
         )
-    if report["scored_epoch"] > len(row.reports):
-        assert report["scored_epoch"] == len(row.reports) + 1, "scored epochs are reported one after another"
+    if report["scored_epoch"] and epoch > (row.reports[-1].epoch if row.reports else 0):
         best = max(report["score"], row.reports[-1].best if row.reports else float("-inf"))
         row.reports.append(ScoredEpoch(epoch=epoch, best=best, is_last=report["is_last"]))
 

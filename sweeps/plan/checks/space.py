@@ -68,8 +68,16 @@ def check_space(space: SearchSpace, options: SweepOptions) -> None:
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)
+    check_patience(space, options)
     if not options.resume:
         check_keys_matter(space)
+
+
+def check_patience(space: SearchSpace, options: SweepOptions) -> None:
+    """Raises ValueError if a scheduler compares epochs of trials whose stages may end early."""
+    ends = [f"stages.{index}.patience" for one in space.configs for index, own in enumerate(one.stages) if own.patience]
+    rule = f"--scheduler must be none where a stage has a patience ({', '.join(dict.fromkeys(ends))})"
+    require(options.scheduler == "none" or not ends, rule, options.scheduler)
 
 
 def check_encoder_names(space: SearchSpace) -> None:

@@ -18,6 +18,7 @@ from tests.config_cases import BASE, assert_range, override_error
         ("stages.0.score_every", 0, 1),
         ("stages.0.steps_per_epoch", 0, 1),
         ("stages.0.micro_batch_size", 0, 1),
+        ("stages.0.patience", 0, 1),
         ("optimizer.learning_rate", 0.0, 1e-12),
         ("optimizer.head_learning_rate", 0.0, 1e-12),
         ("optimizer.weight_decay", -1e-9, 0.0),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from results.health.trials import failed_trials, unfinished_trials
+from results.health.trials import early_ends, failed_trials, unfinished_trials
 from tests.results.conftest import build_record
 from tests.results.health.given import only, sweep_of
 
@@ -38,6 +38,22 @@ def test_trials_that_diverged_get_other_advice(reason: str) -> None:
     found = only(failed_trials(sweep_of([record])))
     assert "in a line below" not in found.what
     assert (found.advice.startswith("lower the learning rate"), found.command) == (True, "")
+
+
+def test_trials_whose_stage_ended_early_are_named_with_their_steps() -> None:
+    counts = {"0000-r0": (5, 5), "0001-r0": (5, 0), "0002-r0": (0, 5), "0003-r0": (5, 0)}
+    rows = [
+        (trial, epoch, task, "train", "steps", float(count * (task == "sst")))
+        for trial, own in counts.items()
+        for epoch, count in enumerate(own, start=1)
+        for task in ("sst", "qqp")
+    ]
+    statuses = ("complete", "complete", "reused", "running")
+    records = [build_record(number, status=status, steps=1200) for number, status in enumerate(statuses)]
+    found = only(early_ends(sweep_of(records, rows)))
+    assert found.what.endswith("had not risen, in 2 trials: 0001-r0 (1,200 steps), 0002-r0 (1,200 steps)")
+    assert found.level == "note"
+    assert list(early_ends(sweep_of(records[:1], rows))) == []
 
 
 def test_running_sweep_is_resumed_only_once_it_has_stopped() -> None:

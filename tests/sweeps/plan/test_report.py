@@ -23,6 +23,7 @@ from sweeps.plan.report import (
     EXPECTED_ROUNDS,
     describe_base,
     describe_disk_need,
+    describe_early_ends,
     describe_skipped,
     describe_sweep,
     describe_total,
@@ -101,6 +102,15 @@ def sharing(inputs: SweepInputs, grid: dict[Any, Any], **changes: Any) -> SweepI
     )
     base = TrialConfig(stages=stages).override(changes)
     return dataclasses.replace(inputs, space=SearchSpace(name="s", question="?", base=base, grid=grid))
+
+
+@pytest.mark.parametrize(("schedule", "num_lines"), [("constant", 0), ("cosine", 1), ("slanted_triangular", 1)])
+def test_patience_with_a_rate_that_falls_has_a_line(inputs: SweepInputs, schedule: str, num_lines: int) -> None:
+    patient = sharing(inputs, {"stages.1.patience": (None, 2)}, **{"optimizer.schedule": schedule})
+    lines = describe_early_ends(patient.space)
+    assert len(lines) == num_lines
+    assert all(line.startswith(f"stages.1.patience with the schedule {schedule}: ") for line in lines)
+    assert describe_early_ends(sharing(inputs, SIZES, **{"optimizer.schedule": schedule}).space) == []
 
 
 SIZES = {"tasks.sst.batch_size": (8, 16, 32)}

@@ -13,7 +13,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from sweeps.options import SweepOptions
-from sweeps.plan.checks.encoder import check_encoders_fit, check_points, describe_families
+from sweeps.plan.checks.encoder import check_encoders_fit, check_points, describe_families, describe_flash
 from sweeps.plan.inputs import SweepInputs
 from tests.architectures import ENCODERS, untrained
 from tests.prepared import with_base
@@ -99,3 +99,35 @@ def test_only_families_that_were_not_tried_get_a_warning(tiny_encoder: Pretraine
     assert describe_families([tiny_encoder]) == []
     (line,) = describe_families([dataclasses.replace(tiny_encoder, config=ENCODERS["ibert"])])
     assert line.startswith("Warning: encoders of the family ibert have not been tried")
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpus", "is_there", "is_offered"),
+    [
+        ({}, 1.0, True, True),
+        ({}, 0.0, True, False),
+        ({}, 1.0, False, False),
+        ({"smart.weight": 1.0, "smart.tasks": ["sst"]}, 1.0, True, False),
+        ({"precision": "fp32"}, 1.0, True, False),
+        ({"encoder.attention": "flash_attention_2"}, 1.0, True, False),
+    ],
+)
+def test_flash_attention_is_offered_where_trials_could_have_it(
+    inputs: SweepInputs,
+    tiny_encoder: PretrainedEncoder,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    gpus: float,
+    *,
+    is_there: bool,
+    is_offered: bool,
+) -> None:
+    monkeypatch.setattr("transformers.utils.is_flash_attn_2_available", lambda: is_there)
+    plain = {"smart.weight": 0, "precision": "auto", "encoder.max_length": 64, "encoder.name": "tiny"}
+    base = inputs.space.base.override({**plain, **changes})
+    space = dataclasses.replace(inputs.space, base=base, grid={"optimizer.beta2": (0.9, 0.99)}, ranges={})
+    changed = dataclasses.replace(inputs, space=space)
+    options = dataclasses.replace(OPTIONS, gpus_per_worker=gpus)
+    lines = describe_flash(options, changed, {"tiny": tiny_encoder})
+    line = "The package flash-attn is here and bert takes it: encoder.attention=flash_attention_2 may be faster."
+    assert lines == [line] * is_offered

@@ -13,6 +13,7 @@ from sweeps.plan.checks.space import (
     check_comparable,
     check_encoder_names,
     check_held_out_share,
+    check_patience,
     check_starts,
     sets_searched,
 )
@@ -131,6 +132,14 @@ def test_one_share_for_all_is_allowed_and_two_are_not(tiny_config: TrialConfig, 
         check_held_out_share(held_out_space(base, share, 0.25))
     rule = "data.hold_out must be left to --hold-out, the same for all trials, in space 'trial'"
     assert str(caught.value) == f"{rule}, got {share:g}, 0.25"
+
+
+def test_scheduler_is_refused_where_a_stage_may_end_early(options: Build, tiny_config: TrialConfig) -> None:
+    patient = space_with(tiny_config, grid={"stages.1.patience": (None, 2)})
+    check_patience(patient, options())
+    check_patience(space_with(tiny_config), options(scheduler="asha"))
+    rule = "--scheduler must be none where a stage has a patience (stages.1.patience), got asha"
+    assert one_line_error(check_patience, patient, options(scheduler="asha")) == rule
 
 
 @pytest.mark.parametrize("changes", [{"search": "tpe"}, {"scheduler": "asha"}])
