@@ -9,7 +9,7 @@ from results.health.finding import WORST_FIRST, Check, Finding
 from results.health.lost_rows import dropped_rows, lost_ends
 from results.health.outputs import constant_predictions, weak_dev_sets
 from results.health.repeated_texts import repeated_texts
-from results.health.scale import overwhelming_penalties, starved_tasks, vanishing_penalties
+from results.health.scale import mostly_clipped, overwhelming_penalties, starved_tasks, vanishing_penalties
 from results.health.trials import early_ends, failed_trials, unfinished_trials
 from results.sweep import Sweep
 
@@ -23,6 +23,7 @@ CHECKS: Mapping[str, Check] = {
     "rows that lose their end": lost_ends,
     "rows that are left out": dropped_rows,
     "tasks that others starve": starved_tasks,
+    "tasks whose steps are clipped": mostly_clipped,
     "penalties that are numerically nothing": vanishing_penalties,
     "penalties that overwhelm the loss": overwhelming_penalties,
     "configurations that trained the same": equal_trainings,

@@ -10,6 +10,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import counted, in_words
 from results.health.finding import Finding
 from results.stats.texts import named
+from results.stats.trial_scores import STEP_COUNT
 from results.sweep import Sweep
 
 NUMERICALLY_NOTHING = 1e-5
@@ -17,6 +18,8 @@ NUMERICALLY_NOTHING = 1e-5
 `smart.mode` paper and an `epsilon` of 1e-5 is about 2.6e-7."""
 OVERWHELMING = 1.0
 """A penalty, times its weight, above so many times the loss overwhelms it."""
+MAX_CLIPPED = 0.5
+"""Share of a task's steps that may be clipped without a finding: above it the limit decides how long most steps are."""
 MAX_RATIO = 10
 """The largest ratio of the tasks' mean gradient norms over the first steps (`mtlib.training.gradient_norms`) without a
 finding. Above it, the task of the shorter gradients is starved: Adam's moments, which tasks share, are the other's."""
@@ -118,6 +121,31 @@ def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
             f"{others} gradients are {times} times those of {title} in the first steps ({where}), which starves {title}"
         )
         yield Finding(level="problem", what=what, advice=f"set {changes}")
+
+
+def mostly_clipped(sweep: Sweep) -> Iterator[Finding]:
+    """Yields each task of which more than half of the steps were clipped in some trials, with the share of each task in
+    the trial where it was clipped most."""
+    where = ["trial", "task", "epoch"]
+    points = train_points(sweep, "clipped_steps").merge(
+        train_points(sweep, STEP_COUNT), on=where, suffixes=("", "_of_steps")
+    )
+    points["clipped"] = points["value"] * points["value_of_steps"]
+    sums = points.groupby(["trial", "task"])[["clipped", "value_of_steps"]].sum()
+    shares = (sums["clipped"] / sums["value_of_steps"]).unstack()
+    for task in shares:
+        name, clipped = str(task), shares[shares[task] > MAX_CLIPPED]
+        if len(clipped):
+            worst = str(clipped[task].idxmax())
+            each = in_words(
+                f"{share:.0%} of {sweep.tasks[str(other)].title}" for other, share in shares.loc[worst].items()
+            )
+            what = (
+                f"More than half of {sweep.tasks[name].title}'s steps were clipped in {counted(len(clipped), 'trial')}"
+            )
+            change = "raise optimizer.clip_norm, or bring the tasks' losses to one scale (docs/data.md)"
+            why = "which changes how much each task counts" if len(shares.columns) > 1 else "so that its rate is lower"
+            yield Finding(level="warning", what=f"{what}, in {worst} {each}, {why}", advice=change)
 
 
 def how_to_shorten(config: TrialConfig, task: str, ratio: float) -> str:

@@ -10,6 +10,7 @@ from mtlib.config.penalties import PENALTIES
 from results.health.finding import Finding
 from results.health.scale import (
     MAX_RATIO,
+    mostly_clipped,
     overwhelming_penalties,
     penalty_ratios,
     starved_tasks,
@@ -143,3 +144,19 @@ def test_several_trials_are_one_finding_for_each_starved_task() -> None:
     of_qqp, of_sst = starved_tasks(sweep_of(records({}, {}, {}, {}), rows_of(points)))
     assert of_qqp.what.startswith("SST's gradients are 30 times those of QQP in the first steps (trial 0003-r0)")
     assert "QQP's gradients are 50 times those of SST in the first steps (2 trials, most in 0001-r0)" in of_sst.what
+
+
+def test_task_of_which_more_than_half_of_the_steps_are_clipped_is_named_with_the_others() -> None:
+    """Over all epochs, by their steps."""
+    shares = {"0000-r0": (0.9, 0.2), "0001-r0": (0.5, 0.0), "0002-r0": (0.6, 0.1)}
+    points: dict[tuple[str, int, str, str], float] = {}
+    for trial, (sts, sst) in shares.items():
+        points |= {(trial, 1, "sts", "clipped_steps"): 1.0, (trial, 2, "sts", "clipped_steps"): (sts * 10 - 1) / 9}
+        points |= {(trial, 1, "sts", "steps"): 10.0, (trial, 2, "sts", "steps"): 90.0}
+        points |= {(trial, 1, "sst", "clipped_steps"): sst, (trial, 1, "sst", "steps"): 5.0}
+    found = only(mostly_clipped(sweep_of(records({}, {}, {}), rows_of(points))))
+    assert found.what.startswith(
+        "More than half of STS's steps were clipped in 2 trials, in 0000-r0 20% of SST and 90%"
+    )
+    unclipped = {key: value for key, value in points.items() if key[3] == "steps"}
+    assert list(mostly_clipped(sweep_of(records({}, {}, {}), rows_of(unclipped)))) == []
