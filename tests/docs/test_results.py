@@ -14,6 +14,7 @@ import pytest
 
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
+from mtlib.training.clipping import CLIPPED_STEPS
 from mtlib.training.epoch_report import STEPS, TOKENS, EpochReport, Point
 from mtlib.training.gradient_norms import GRADIENT_NORM
 from results.figures.sweep_plots import SweepPlots
@@ -151,7 +152,7 @@ def test_every_metric_of_the_curves_is_documented(sweeps_folder: Path) -> None:
     table = PAGE.partition("| metric | split | meaning |\n")[2].partition("\n\n")[0]
     rows = [(names, splits) for names, splits in re.findall(r"^\| (`.+?) \| (.+?) \|", table, re.MULTILINE)]
     documented = {name: set(splits.split(", ")) for names, splits in rows for name in re.findall(r"`(\w+)`", names)}
-    assert set(documented) <= {*TERMS, *METRICS, TOKENS, STEPS, GRADIENT_NORM, "loss_weight", OVERALL}
+    assert set(documented) <= {*TERMS, *METRICS, TOKENS, STEPS, GRADIENT_NORM, CLIPPED_STEPS, "loss_weight", OVERALL}
     curves = load_sweep(sweeps_folder / "NAME").curves
     for metric, split in set(zip(curves["metric"], curves["split"], strict=True)):
         assert split in documented[metric]

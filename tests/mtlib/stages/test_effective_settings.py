@@ -161,7 +161,7 @@ def is_allowed(config: TrialConfig, changes: Changes, start_folders: dict[str, s
 
 def is_origin_or_score(name: str) -> bool:
     """Parts of a state with its origin or its scores."""
-    return name in ("origin", "best")
+    return name in ("origin", "best", "risen")
 
 
 @pytest.mark.parametrize("name", ALL_BASES)
