@@ -19,7 +19,7 @@ from results.stats.trial_scores import group_by_configuration
 from results.sweep import Sweep
 
 COLLAPSED = ", while other trainings of the configuration learned"
-WHERE_COLLAPSED = "let the rate rise over a tenth of the steps (optimizer.schedule, optimizer.warmup_fraction), or lower it"
+WHERE_COLLAPSED = "let the rate rise over the first tenth of the steps (optimizer.warmup_fraction), or lower it"
 WHERE_RATE_IS_HIGH = "lower the learning rate, at most to that of trials that learned"
 WHERE_UNTRAINED = "train longer, raise the learning rate, or lower the weight of other losses and penalties"
 FEWEST_DEV_ROWS = 20
