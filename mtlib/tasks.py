@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.kinds import KINDS, Kind, TaskKind
-from mtlib.metrics.constant_prediction import is_constant
+from mtlib.metrics.constant_prediction import SAME_LABEL_SHARE, SMALLEST_SPREAD
 from mtlib.metrics.metric import Metric
 from mtlib.metrics.table import METRICS, check_metric, metric_of_class
 from mtlib.runtime.errors import require
@@ -248,8 +248,24 @@ class Task:
         return list(map(int, np.bincount(numbers, minlength=self.num_classes)))
 
     def has_one_prediction(self, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
-        """Returns whether logits, (rows, num_logits), give nearly all rows one label, or one number."""
-        return is_constant(self.metric_entry, self.kind, self.label_range, logits, labels)
+        """Returns whether predictions are one label (or set of labels) for nearly all rows, or one number.
+
+        Not of metrics that read the output of a binary or multi-label task: a threshold has no part in them.
+
+        Args:
+            logits: (rows, num_logits).
+            labels: (rows,), or (rows, num_classes) of several labels.
+        """
+        predictions = self.kind_entry.predict(logits)
+        if self.is_regression:
+            low, high = self.label_range
+            return bool(predictions.clip(low, high).std() < SMALLEST_SPREAD * (high - low))
+        if self.metric_entry.reads == "output":
+            return False
+        values, counts = np.unique(predictions, axis=0, return_counts=True)
+        share, most = counts.max() / len(predictions), values[counts.argmax()]
+        has_most = (np.asarray(labels) == most).reshape(len(predictions), -1).all(axis=1)
+        return bool(share > max(SAME_LABEL_SHARE, has_most.mean()))
 
     def names_of(self, label: Any) -> str:
         """Returns the name of a row's class, a number;

@@ -91,7 +91,7 @@ def train(
             if not on_epoch(report):
                 return
             end_epoch(run)
-            is_kept = run.is_stage_over or not run.is_skipped_epoch  # skipped epochs take no time
+            is_kept = run.is_stage_over or not run.is_skipped_epoch  # before epochs without steps: they take no time
             if saver and is_kept and (saver.keeps_end or not run.is_over):
                 save(run, saver, always=run.is_stage_over)
             if run.is_stage_over:

@@ -276,10 +276,9 @@ class Sweep:
             # A grid names no best configuration: nothing is ranked for its answer.
             ranked = [] if found.search == "grid" else [row for row in self.ranked if row.is_finished]
             number = base_number(searched_keys(self.info, self.records), self.records)
-            collapses = list(collapse_sentences(self.finished, self.scores))
-            return answer_question(
-                found, self.records, difference, ranked=ranked, base_number=number, collapses=collapses
-            )
+            answer = answer_question(found, self.records, difference, ranked=ranked, base_number=number)
+            collapses = collapse_sentences(self.finished, self.scores)
+            return replace(answer, conditions=[*answer.conditions, *collapses])
         except ValueError as error:
             question = (self.info.get("space") or {}).get("question")
             why = f"The question has no answer: {reason_of(error)}."

@@ -57,7 +57,7 @@ class StageConfig:
     """The stage ends once its overall dev score has not risen for so many evaluations, at least 1; its further epochs
     take no step, and the next stage starts as from the planned end. The score is the mean over the tasks that have been
     active. Rates follow the planned length: one that falls then never becomes low. None: all epochs are trained.
-    Source: Prechelt 1998 (early stopping, criterion UP)."""
+    As `EarlyStopping` of Keras and of transformers, without a smallest difference."""
     reset_optimizer: bool = False
     """Whether the optimizer's moments start at 0 in this stage, as they always do in the first."""
 
@@ -90,6 +90,8 @@ class StageConfig:
         steps = self.steps_per_epoch
         require(steps is None or steps >= 1, "steps_per_epoch must be at least 1", steps)
         require(self.patience is None or self.patience >= 1, "patience must be at least 1", self.patience)
+        rule = f"patience must be none with the order {self.order}, or a set may never be trained"
+        require(self.patience is None or not self.order_entry.is_one_set_per_epoch, rule, self.patience)
         micro = self.micro_batch_size
         require(micro is None or micro >= 1, "micro_batch_size must be at least 1", micro)
         sets = len(self.tasks) + len(self.extra_data)

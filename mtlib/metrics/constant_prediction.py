@@ -1,9 +1,8 @@
-"""Predictions that are the same for every row: the values of metrics for them, and whether a model's are so."""
+"""Predictions that are the same for every row: the values of metrics for them, and when a model counts as such."""
 
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from mtlib.kinds import KINDS, Kind
 from mtlib.metrics.metric import Floats, Metric, values_from_outputs
@@ -12,8 +11,8 @@ SAME_LABEL_SHARE = 0.98
 """A model that predicts one label for more than this share of dev has learned little else, unless as many examples have
 that label."""
 SMALLEST_SPREAD = 0.01
-"""Standard deviation of a regression's predictions, over the range of the labels, below which they are a constant. That
-of labels that are spread evenly is 0.29."""
+"""Standard deviation of a regression's predictions, over the range of the labels, below which they are a constant.
+Labels that are spread evenly have 0.29."""
 
 
 def constant_prediction(kind: Kind, labels: Floats, num_classes: int) -> Floats:
@@ -52,38 +51,15 @@ def constant_values(metrics: Mapping[str, Metric], kind: Kind, prediction: Float
     }
 
 
-def is_constant(
-    metric: Metric, kind: Kind, label_range: tuple[float, float], logits: npt.ArrayLike, labels: npt.ArrayLike
-) -> bool:
-    """Returns whether predictions are one label (or set of labels) for nearly all rows, or one number.
+def collapsed_tasks(constant: Mapping[str, Mapping[str, bool]]) -> dict[str, set[str]]:
+    """Returns which trainings of one configuration have collapsed, each with the tasks for which it predicts one label,
+    or one number, for nearly all dev examples, while another training of the configuration does not.
 
-    Not of metrics that read the output of a binary or multi-label task: a threshold has no part in them.
-
-    Args:
-        metric, kind, label_range: of the task.
-        logits: (rows, num_logits).
-        labels: (rows,), or (rows, num_classes) of several labels.
-    """
-    predictions = KINDS[kind].predict(logits)
-    if KINDS[kind].is_regression:
-        low, high = label_range
-        return bool(predictions.clip(low, high).std() < SMALLEST_SPREAD * (high - low))
-    if metric.reads == "output":
-        return False
-    values, counts = np.unique(predictions, axis=0, return_counts=True)
-    share, most = counts.max() / len(predictions), values[counts.argmax()]
-    has_most = (np.asarray(labels) == most).reshape(len(predictions), -1).all(axis=1)
-    return bool(share > max(SAME_LABEL_SHARE, has_most.mean()))
-
-
-def collapsed_trials(constant: Mapping[str, Mapping[str, bool]]) -> list[str]:
-    """Returns which trainings of one configuration have collapsed: of some task they predict one label, or one number,
-    for nearly all dev examples, while another training of the configuration does not.
-
-    `constant` says by trial and task whether predictions are constant, as `is_constant`.
+    `constant` says by trial and task whether predictions are constant.
     """
     learned = {task for own in constant.values() for task, is_one in own.items() if not is_one}
-    return [trial for trial, own in constant.items() if any(is_one and task in learned for task, is_one in own.items())]
+    found = {trial: {task for task, is_one in own.items() if is_one} & learned for trial, own in constant.items()}
+    return {trial: tasks for trial, tasks in found.items() if tasks}
 
 
 def constant_output(kind: Kind, prediction: Floats) -> Floats:

@@ -115,6 +115,8 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
     """Returns a stage, or its first `epochs` epochs. A set alone is the same in every order."""
     stage = config.stages[index]
     has_sets = len(stage_sets(stage)) > 1
+    done = stage.epochs if epochs is None else epochs
+    scored = [epoch for epoch in stage.scored_epochs if epoch <= done]  # they decide on scores and best weights
     conditions = {
         "order": has_sets,
         "sum_losses": has_sets,
@@ -123,9 +125,8 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
         "reset_optimizer": index > 0 and stage.start_from == "last",
         "epochs": epochs is None or length_counts(config, index),
         "score_every": False,
+        "patience": stage.patience is not None and stage.patience < len(scored),
     }
-    done = stage.epochs if epochs is None else epochs
-    scored = [epoch for epoch in stage.scored_epochs if epoch <= done]  # they decide on scores and best weights
     return {**leave_out(stage, conditions), "epochs_done": done, "scored_epochs": scored}
 
 
@@ -150,6 +151,7 @@ def optimizer_settings(config: TrialConfig, has_chosen: bool) -> Tree:
         "warmup_fraction": optimizer.schedule != "constant",
         "decay_biases_and_norms": optimizer.weight_decay > 0,
         "chosen_scale": has_chosen,
+        "clip_norm": optimizer.clip_norm is not None,
     }
     head_rate = optimizer.head_learning_rate
     rates = {"head_learning_rate": optimizer.learning_rate if head_rate is None else head_rate}

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from mtlib.loss.objective import learned_weight, weights_by_task
+from mtlib.runtime.workers import from_rank_0
 from mtlib.stages.plan import scored_epoch, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
 from mtlib.tasks import overall_score, score_of
@@ -101,7 +102,7 @@ def report_epoch(run: Run) -> EpochReport:
     metrics = {part.task: score(part, config) for part in predictions}
     values = {task: own[config.task(task).metric] for task, own in metrics.items()}
     scores = {task: score_of(task, value, config.data.tasks) for task, value in values.items()}
-    total = overall_score(scores, config.data.tasks)
+    total = from_rank_0(lambda: overall_score(scores, config.data.tasks))  # workers must agree when patience runs out
     note_stage_best(run, total)
     if tasks == config.active_tasks:
         scores["overall"] = total

@@ -25,9 +25,6 @@ from mtlib.stages.sampler import Step
 from mtlib.training.linear_probe import fit_heads
 from mtlib.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 
-NUMBERS = ("stage", "epoch", "step", "sums", "best", "risen", "skipped_steps")
-"""Fields of a run that a state holds as JSON."""
-
 
 @dataclass(kw_only=True)
 class Run:
@@ -69,7 +66,7 @@ class Run:
     risen: tuple[float, int] | None = None
     """The stage's highest overall dev score so far, and its evaluations since then; None before the first."""
     skipped_steps: int = 0
-    """Steps, over all stages, of the epochs that took none because their stage had lost its patience."""
+    """Steps, over all stages, of the epochs that took none because the patience of their stage had run out."""
     stage_best: tuple[float, dict[str, Tensor]] | None = None
     """The stage's best score and its weights, where the next stage starts from them."""
     is_ending: bool = False
@@ -130,7 +127,7 @@ class Run:
 
     @property
     def is_skipped_epoch(self) -> bool:
-        """Whether the epoch takes no step, as its stage has lost its patience."""
+        """Whether the epoch that comes next, or is trained, takes no step, as the patience of its stage has run out."""
         patience = self.config.stages[self.stage].patience
         return self.step == 0 and patience is not None and self.risen is not None and self.risen[1] >= patience
 
@@ -245,7 +242,8 @@ def state_of(run: Run) -> State:
     if run.stage_best is not None:
         groups["stage_best"] = run.stage_best[1]
     tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
-    numbers: dict[str, Any] = {name: getattr(run, name) for name in NUMBERS}
+    fields = ("stage", "epoch", "step", "sums", "best", "risen", "skipped_steps")
+    numbers: dict[str, Any] = {name: getattr(run, name) for name in fields}
     best = None if run.stage_best is None else run.stage_best[0]
     origin = key_parts(run.config, run.stage, run.epoch, run.origin)
     numbers |= {"stage_best": best, "origin": origin, "seconds": run.seconds, "environments": list(run.environments)}

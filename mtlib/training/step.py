@@ -48,7 +48,7 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
     moved_parts = [moved(batch, run.device) for batch in (built or host_batches(run, step))]
     parts = [moved_parts[first : first + len(step)] for first in range(0, len(moved_parts), len(step))]
     batches, places = parts[0], [batch_place(run, part) for part in step]
-    tasks = tasks_in_step(batches)
+    tasks = {batch.task for batch in batches}
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
     compute = compute_sum if run.config.gradients == "sum" or len(tasks) == 1 else compute_combination
     details = compute(run, parts, places)
@@ -57,33 +57,18 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
     num_steps = run.plan[run.stage].num_steps
     task = batches[0].task  # steps of several tasks have no rates of their own
     set_learning_rates(run.optimizer, run.config, run.stage_step, num_steps, task)
-    drop_zero_rate_gradients(run)
-    norm = clip_step(run, batches)
+    for group in run.optimizer.param_groups:  # what does not learn in this task's steps must not enter the moments
+        for parameter in group["params"] if group["scale"] == 0 else ():
+            parameter.grad = None
+    norm = clip_gradients(run.optimizer, run.config.optimizer.clip_norm)
+    if norm is not None and run.unread is None:
+        count_clipped(run, batches, float(norm), run.total_step + 1)
     run.optimizer.step()
     update_weighting(run, batches, places, details)
     update_averages(run)
     run.step += 1
     if run.unread is not None:
         read_late(run, run.unread, batches, places, details, norm)
-
-
-def clip_step(run: Run, batches: list[Batch]) -> Tensor | None:
-    """Clips a step's gradients, which are the same on all workers; returns their norm before, None without a limit.
-
-    Unless norms are read late, raises TrainingDiverged as in `take_step`.
-    """
-    limit = run.config.optimizer.clip_norm
-    if limit is None:
-        return None
-    norm = clip_gradients(run.optimizer, limit)
-    if run.unread is None:
-        count_clipped(run, tasks_in_step(batches), float(norm), run.total_step + 1)
-    return norm
-
-
-def tasks_in_step(batches: Sequence[Batch]) -> tuple[str, ...]:
-    """Returns the tasks of a step, in the order of their first batches."""
-    return tuple(dict.fromkeys(batch.task for batch in batches))
 
 
 def update_weighting(run: Run, batches: list[Batch], places: list[Place], agreed: Tensor) -> None:
@@ -178,7 +163,7 @@ def read_late(
 ) -> None:
     """Submits the details of a step that has been taken, and adds an earlier step's to the epoch's sums.
 
-    `norm` is what `clip_step` returned for it.
+    `norm` is what `clip_gradients` returned for it.
 
     Raises:
         TrainingDiverged: a loss of the earlier step, or the norm of its gradients, is NaN or infinite.
@@ -191,7 +176,7 @@ def read_late(
         run.is_ending = run.is_ending or details[-1] > 0
         count_details(run, batches, places, details, step)
         for value in own_norm:
-            count_clipped(run, tasks_in_step(batches), value, step)
+            count_clipped(run, batches, value, step)
 
     reader.submit(agreed if norm is None else torch.cat([agreed, norm.to(agreed).view(1)]), use)
     stop_if_asked(run, run.is_ending)
@@ -201,14 +186,6 @@ def read_waiting(run: Run) -> None:
     """Adds the details of all steps so far to the epoch's sums; raises TrainingDiverged as `read_late`."""
     if run.unread is not None:
         run.unread.read()
-
-
-def drop_zero_rate_gradients(run: Run) -> None:
-    """Removes the gradients of parameters that do not learn in this task's steps,
-    so that they do not enter the moments."""
-    for group in run.optimizer.param_groups:
-        for parameter in group["params"] if group["scale"] == 0 else ():
-            parameter.grad = None
 
 
 def host_batches(run: Run, step: Step) -> list[Batch]:

@@ -62,7 +62,6 @@ def answer_question(
     *,
     ranked: Sequence[RankedConfiguration] = (),
     base_number: int | None = None,
-    collapses: Sequence[str] = (),
 ) -> SweepAnswer:
     """Returns the question, the answer, how sure it is, and what was left out.
 
@@ -74,7 +73,6 @@ def answer_question(
         ranked: the configurations with a finished trial, compared among themselves, best first, of which a search
             names the best.
         base_number: of the base configuration, if the search has a trial of it.
-        collapses: the sentences of `collapse_sentences`.
     """
     if not effects.compared:
         of_claim = "" if effects.claim is None else f"Open: it is not decided whether {effects.claim.text}. "
@@ -93,7 +91,6 @@ def answer_question(
         conditions=[
             *([decided] if decided else []),
             *training_line(effects, records),
-            *collapses,
             *remarks(effects, difference),
             *left_out(effects, records),
         ],

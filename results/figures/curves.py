@@ -20,7 +20,7 @@ MAX_HIGHLIGHTED = 6
 """Configurations that have a colour each: the best ones."""
 OTHERS, SINGLE_TRIALS = "other trials", "single trials"
 """Names of what is grey."""
-LOSS, NORM, LOSS_WEIGHT, NOISE_NORM = "loss", "gradient_norm", "loss_weight", "noise_norm"
+LOSS, NORM, LOSS_WEIGHT, NOISE_NORM, CLIPPED = "loss", "gradient_norm", "loss_weight", "noise_norm", "clipped_steps"
 LOG_RATIO = 30
 """The ratio of the largest to the smallest value from which an axis is logarithmic."""
 
@@ -155,7 +155,8 @@ def penalty_notes(metrics: Collection[str]) -> str:
     """Returns what those of these metrics mean whose name does not say it."""
     noise = " The noise norm is the largest entry of SMART's perturbation of a row, mean over the rows."
     learned = f" {spoken(LOSS_WEIGHT).capitalize()} is the learned factor of a loss at the epoch's end."
-    return noise * (NOISE_NORM in metrics) + learned * (LOSS_WEIGHT in metrics)
+    clipped = " Clipped steps are the share of the task's steps whose gradient was clipped."
+    return noise * (NOISE_NORM in metrics) + learned * (LOSS_WEIGHT in metrics) + clipped * (CLIPPED in metrics)
 
 
 def spoken(metric: str) -> str:

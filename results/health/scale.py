@@ -126,26 +126,21 @@ def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
 def mostly_clipped(sweep: Sweep) -> Iterator[Finding]:
     """Yields each task of which more than half of the steps were clipped in some trials, with the share of each task in
     the trial where it was clipped most."""
-    where = ["trial", "task", "epoch"]
-    points = train_points(sweep, "clipped_steps").merge(
-        train_points(sweep, STEP_COUNT), on=where, suffixes=("", "_of_steps")
-    )
-    points["clipped"] = points["value"] * points["value_of_steps"]
-    sums = points.groupby(["trial", "task"])[["clipped", "value_of_steps"]].sum()
-    shares = (sums["clipped"] / sums["value_of_steps"]).unstack()
-    for task in shares:
-        name, clipped = str(task), shares[shares[task] > MAX_CLIPPED]
+    keys = ["trial", "task", "epoch"]
+    shares, steps = (train_points(sweep, name).set_index(keys)["value"] for name in ("clipped_steps", STEP_COUNT))
+    steps = steps.reindex(shares.index)
+    by_task = ((shares * steps).groupby(level=[0, 1]).sum() / steps.groupby(level=[0, 1]).sum()).unstack()
+    for task in by_task:
+        name, clipped = str(task), by_task.index[by_task[task] > MAX_CLIPPED]
         if len(clipped):
-            worst = str(clipped[task].idxmax())
-            each = in_words(
-                f"{share:.0%} of {sweep.tasks[str(other)].title}" for other, share in shares.loc[worst].items()
-            )
-            what = (
-                f"More than half of {sweep.tasks[name].title}'s steps were clipped in {counted(len(clipped), 'trial')}"
-            )
-            change = "raise optimizer.clip_norm, or bring the tasks' losses to one scale (docs/data.md)"
-            why = "which changes how much each task counts" if len(shares.columns) > 1 else "so that its rate is lower"
-            yield Finding(level="warning", what=f"{what}, in {worst} {each}, {why}", advice=change)
+            worst = str(by_task[task].idxmax())
+            own = by_task.loc[worst].dropna()
+            each = in_words(f"{share:.0%} of {sweep.tasks[str(other)].title}" for other, share in own.items())
+            title, where = sweep.tasks[name].title, f"{counted(len(clipped), 'trial')}, in {worst} {each}"
+            effect = "how much each task counts" if len(own) > 1 else "how long most gradients are"
+            scale = ", or bring the tasks' losses to one scale (docs/data.md)" if len(own) > 1 else ""
+            what = f"More than half of {title}'s steps were clipped in {where}, which decides {effect}"
+            yield Finding(level="warning", what=what, advice=f"raise optimizer.clip_norm{scale}")
 
 
 def how_to_shorten(config: TrialConfig, task: str, ratio: float) -> str:

@@ -52,7 +52,7 @@ def early_ends(sweep: Sweep) -> Iterator[Finding]:
     ended = [f"{own.trial_id} ({own.steps:,} steps)" for own in sweep.finished if own.trial_id in skipped]
     if ended:
         what = f"A stage ended early, as its dev score had not risen, in {counted(len(ended), 'trial')}: {named(ended)}"
-        advice = "raise its patience if scores still rose in others; each is one replicate like any other"
+        advice = "raise its patience if longer trainings of the configuration score higher"
         yield Finding(level="note", what=what, advice=advice)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from mtlib.metrics.constant_prediction import collapsed_trials
+from mtlib.metrics.constant_prediction import collapsed_tasks
 from mtlib.runtime.command_line import duration, in_words
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
 from results.answers.race_words import progress_words
@@ -109,18 +109,16 @@ def lasting_lines(event: Event) -> list[str]:
 
 
 def collapse_lines(event: Event, table: TrialTable) -> list[str]:
-    """Returns what a trial that has ended gives nearly all dev rows the same prediction for, and whether others of its
-    configuration do not."""
-    row = None if event.kind != "ended" else table.rows.get(str(event.trial_id))
-    tasks = [] if row is None else [task for task, is_one in row.constant.items() if is_one]
-    if row is None or row.record.status not in COMPLETED or not tasks:
+    """Returns of which tasks a trial that has ended gives nearly all dev rows one prediction, in a line, and whether
+    others of its configuration do not: of those that were trained since the sweep was started or resumed."""
+    if event.kind != "ended" or event.facts["how"] not in COMPLETED:
         return []
+    row = table.rows[str(event.trial_id)]
+    titles = [table.plan.tasks[task].title for task, is_one in row.constant.items() if is_one]
     alike = [one for one in list(table.rows.values()) if one.record.number == row.record.number]
-    constant = {one.trial_id: one.constant for one in alike if one.record.status in COMPLETED}
-    why = "; it collapsed: other trainings of its configuration learned"
-    titles = in_words(table.plan.tasks[task].title for task in tasks)
-    is_collapsed = row.trial_id in collapsed_trials(constant)
-    return [f"{row.trial_id} gives nearly all dev rows of {titles} one prediction{why if is_collapsed else ''}"]
+    collapsed = collapsed_tasks({one.trial_id: one.constant for one in alike if one.record.status in COMPLETED})
+    why = "; it collapsed: other trainings of its configuration learned" if row.trial_id in collapsed else ""
+    return [f"{row.trial_id} gives nearly all dev rows of {in_words(titles)} one prediction{why}"] if titles else []
 
 
 def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:

@@ -108,7 +108,7 @@ def decided_reports(
         by_epoch.setdefault(point["epoch"], []).append(point)
     scores = {epoch: scores_in(by_epoch[epoch], tasks)[metric] for epoch in counted if epoch in by_epoch}
     bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
-    return list(enumerate(bests, start=1))
+    return [(counted.index(epoch) + 1, best) for epoch, best in zip(sorted(scores), bests, strict=True)]
 
 
 def num_decided(options: SweepOptions, record: TrialRecord, config: TrialConfig) -> int:

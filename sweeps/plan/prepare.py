@@ -126,14 +126,9 @@ def prepare(options: SweepOptions, show: ShowLines, cluster: ExitStack) -> Prepa
     encoders = load_encoders(options, space, show)
     inputs, encoders, token_lines = fit_tokenizers(options, inputs, encoders)
     inputs = fit_encoders(options, inputs, encoders)
-    show(
-        [
-            *token_lines,
-            *describe_families(encoders.values()),
-            *describe_flash(options, inputs, encoders),
-            *describe_precision(inputs),
-        ]
-    )
+    show([*token_lines, *describe_families(encoders.values()), *describe_precision(inputs)])
+    if begun is None:
+        show(describe_flash(options, inputs, encoders))
     if options.packs_gpus and not options.dry_run:
         show([MEASURING])
         num_trials = options.num_trials(len(planned_configs(options, space)))

@@ -119,14 +119,9 @@ def describe_unused_methods(space: SearchSpace) -> list[str]:
 
 def describe_early_ends(space: SearchSpace) -> list[str]:
     """Returns a line where a stage may end before its falling rate is low; empty otherwise."""
-    falling = {
-        config.optimizer.schedule: index
-        for config in space.configs
-        for index, stage in enumerate(config.stages)
-        if stage.patience is not None and config.optimizer.schedule in FALLING
-    }
+    patient = {own.optimizer.schedule for own in space.configs if any(stage.patience for stage in own.stages)}
     rule = "the rate follows the planned length and, where the stage ends early, never becomes low"
-    return [f"stages.{index}.patience with the schedule {name}: {rule}." for name, index in falling.items()]
+    return [f"stages.N.patience with the schedule {name}: {rule}." for name in FALLING if name in patient]
 
 
 def describe_held_out(share: float, tables: Mapping[str, Table]) -> list[str]:

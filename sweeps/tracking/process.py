@@ -173,7 +173,9 @@ class TrackerProcess:
             for epoch in read_epochs(self.root, trial.name)[0][logged.epochs : message["epochs"]]:
                 point = epoch.points[0]
                 one = {"epoch": point["epoch"], "step": point["step"], "values": curve_values(epoch.points)}
-                self.report(trial, one)
+                if any(own["metric"] == "loss" for own in epoch.points):  # else the epoch took no step
+                    self.report(trial, one)
+            logged.epochs = message["epochs"]
         if "status" in message:
             self.end(trial, message)
 

@@ -110,6 +110,7 @@ def take_fake_step(config: TrialConfig, encoder: PretrainedEncoder, corpus: Corp
     loss, details = objective(batches, places)
     loss.backward()
     norm = clip_gradients(make_optimizer(config, objective.model, config.active_tasks), 1.0)
+    assert norm is not None
     assert loss.device.type == details.device.type == norm.device.type == "meta"
     if config.optimizer.average_power is not None:
         update_average(averaged_copy(objective.model), objective.model, 0.5)

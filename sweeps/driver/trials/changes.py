@@ -171,7 +171,7 @@ def on_epoch(table: TrialTable, message: Message) -> Iterator[Event]:
     if is_unwanted(row, message.attempt):
         return
     count_trained(table, row, report["step"])
-    # Else it is trained again, as its lane went back to an earlier state, or its stage has lost its patience.
+    # An epoch is not new if its lane went back to an earlier state, or if it took no step.
     is_new = report["epoch"] > row.record.epochs and report["step"] > row.record.steps
     record_epoch(table, row, report)
     row.points = [point for point in report["points"] if point["split"] == "train"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, root_mean_squared_error
 
-from mtlib.metrics.constant_prediction import collapsed_trials, constant_prediction, constant_values
+from mtlib.metrics.constant_prediction import collapsed_tasks, constant_prediction, constant_values
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
 
@@ -71,8 +71,9 @@ def test_boundary_of_a_constant_regression(spread: float, *, expected: bool) -> 
 
 def test_training_collapses_where_it_predicts_one_label_and_another_of_its_configuration_does_not() -> None:
     one, other = {"sst": True, "sts": False}, {"sst": False, "sts": False}
-    assert collapsed_trials({"r0": one, "r1": other, "r2": one}) == ["r0", "r2"]
-    assert collapsed_trials({"r0": one, "r1": one}) == []
-    assert collapsed_trials({"r0": one}) == []
-    assert collapsed_trials({"r0": {"sst": True}, "r1": {"sts": False}}) == []
-    assert collapsed_trials({"r0": {"sst": True, "sts": False}, "r1": {"sst": False, "sts": True}}) == ["r0", "r1"]
+    assert collapsed_tasks({"r0": one, "r1": other, "r2": one}) == {"r0": {"sst"}, "r2": {"sst"}}
+    assert collapsed_tasks({"r0": one, "r1": one}) == {}
+    assert collapsed_tasks({"r0": one}) == {}
+    assert collapsed_tasks({"r0": {"sst": True}, "r1": {"sts": False}}) == {}
+    assert collapsed_tasks({"r0": one, "r1": {"sst": False, "sts": True}}) == {"r0": {"sst"}, "r1": {"sts"}}
+    assert collapsed_tasks({"r0": {"sst": True, "sts": True}, "r1": one}) == {"r0": {"sts"}}

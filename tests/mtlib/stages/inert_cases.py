@@ -116,7 +116,7 @@ ALONE: Table = {
     "stages.0.tasks": case(["qqp", "sts"], REACHES) + case(["sst"], REACHES),
     "stages.0.score_every": case(2, SCORES, {"stages.0.epochs": 3}) + case(3, INERT, {"stages.0.epochs": 1}),
     "stages.0.steps_per_epoch": case(5, REACHES) + case(None, REACHES),
-    "stages.0.patience": case(2, CAREFUL),
+    "stages.0.patience": case(1, INERT),
     "stages.0.start_from": case("best", REFUSED),
     **cases("stages.1", INERT, **OF_STAGE, order="annealed", sum_losses=True, epochs=7, score_every=2),
     **cases("stages.1", INERT, extra_data=["cfimdb", "snli"], steps_per_epoch=9, micro_batch_size=2, patience=1),

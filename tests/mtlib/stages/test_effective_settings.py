@@ -188,6 +188,18 @@ def test_inert_settings_change_no_bit_of_the_result_and_others_do(
                 assert difference(before, after, lambda n: is_origin_or_score(n) or n.startswith("stage_best")) is None
 
 
+def test_a_patience_counts_once_it_can_have_run_out(alone: TrialConfig) -> None:
+    long = alone.override({"stages.0.epochs": 6, "stages.0.score_every": 2})
+    for patience, counts in {
+        1: [False, False, False, True, True, True],
+        2: [False] * 5 + [True],
+        3: [False] * 6,
+    }.items():
+        own = long.override({"stages.0.patience": patience})
+        both = [[effective_settings(one, 0, epochs) for epochs in range(1, 7)] for one in (long, own)]
+        assert [first != second for first, second in zip(*both, strict=True)] == counts
+
+
 def test_of_a_definition_only_what_labels_mean_counts(alone: TrialConfig) -> None:
     assert effective_settings(alone, 0, 1)["definitions"].keys() == {"qqp"}, "SST has not been active"
     changed = {"title": "Questions", "label_column": "same", "files": {"train": "a.csv", "dev": "b.csv"}, "weight": 2.0}

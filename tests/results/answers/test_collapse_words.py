@@ -15,19 +15,28 @@ def test_answer_says_how_many_trainings_collapsed_and_their_price(tmp_path: Path
     again = with_records(tmp_path / "mine", sweep.records)
     first, second = collapse_sentences(again.finished, again.scores)
     assert first.startswith("2 of 4 trainings of 0002 (smart.weight 1) collapsed: ")
-    assert first.endswith("who repeats collapsed trainings pays 2 times.")
+    assert first.endswith("Repeating collapsed trainings until they learn costs 2 times as much.")
     assert second.startswith("1 of 4 trainings of 0001 (smart.weight 0.3) collapsed: ")
-    assert second.endswith("pays 1.33 times.")
+    assert second.endswith("learn costs 1.33 times as much.")
     assert [line for line in again.answer() if "collapsed" in line] == [first, second]
     ranking = again.ranking().set_index("number")["collapsed"]
     assert ranking.to_dict() == {0: "", 1: "0001-r1", 2: "0002-r0 0002-r3"}
 
 
-def test_of_many_configurations_the_worst_three_are_named(tmp_path: Path) -> None:
+def test_the_three_configurations_that_collapse_most_have_a_sentence(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.0, 0.2, 0.4, 0.6, 0.8))
     for number in range(5):
         make_constant(sweep, f"{number:04d}-r0")
     again = with_records(tmp_path / "mine", sweep.records)
-    *named, rest = collapse_sentences(again.finished, again.scores)
-    assert len(named) == 3
-    assert rest == "Trainings of 2 further configurations collapsed too."
+    assert len(list(collapse_sentences(again.finished, again.scores))) == 3
+
+
+def test_a_single_configuration_has_a_sentence_and_no_price_where_all_its_trainings_collapse(tmp_path: Path) -> None:
+    """One of SST and QQP each."""
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.0,))
+    for trial, tasks in (("0000-r0", ("qqp",)), ("0000-r1", ("sts",))):
+        make_constant(sweep, trial, tasks)
+    again = with_records(tmp_path / "mine", sweep.records)
+    (line,) = [line for line in again.answer() if "collapsed" in line]
+    assert line.startswith("2 of 2 trainings of 0000 ")
+    assert "costs" not in line

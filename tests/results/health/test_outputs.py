@@ -1,6 +1,6 @@
 """Outputs that are all the same, and dev sets that say little, are found in predictions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,12 +24,12 @@ from tests.results.conftest import build_report
 from tests.results.page.recorded_sweep import with_records, write_recorded_sweep
 
 
-def make_constant(sweep: Sweep, trial: str) -> None:
-    """Lets a trial predict one label for QQP and one number for STS in its last and best epoch."""
+def make_constant(sweep: Sweep, trial: str, tasks: Collection[str] = ("qqp", "sts")) -> None:
+    """Lets a trial predict one label, or number, for all of dev of some tasks in its last and best epoch."""
     report = build_report(3)
 
     def stuck(part: Predictions) -> Predictions:
-        is_changed = part.split == "dev" and part.task != "sst"
+        is_changed = part.split == "dev" and part.task in tasks
         return replace(part, logits=np.full_like(part.logits, 2.5)) if is_changed else part
 
     points = [replace(point, value=2.0) if point.task == "overall" else point for point in report.points]
@@ -57,6 +57,16 @@ def test_trial_that_predicts_one_label_while_others_learn_has_collapsed(tmp_path
     assert qqp.advice == WHERE_COLLAPSED
     pruned = [replace(r, status="pruned" if r.trial_id == "0001-r1" else r.status) for r in sweep.records]
     assert list(constant_predictions(with_records(tmp_path / "mine", pruned))) == []
+
+
+def test_trial_has_collapsed_in_the_task_that_others_learned_alone(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.0,))
+    make_constant(sweep, "0000-r0")
+    make_constant(sweep, "0000-r1", ("qqp",))
+    qqp, sts = constant_predictions(with_records(tmp_path / "mine", sweep.records))
+    assert (qqp.advice, sts.advice) == (WHERE_UNTRAINED, WHERE_COLLAPSED)
+    assert qqp.what.endswith("in 2 of 2 finished trials: 0000-r0, 0000-r1")
+    assert sts.what.endswith("in 1 of 2 finished trials, while other trainings of the configuration learned: 0000-r0")
 
 
 @pytest.mark.parametrize(

@@ -158,5 +158,11 @@ def test_task_of_which_more_than_half_of_the_steps_are_clipped_is_named_with_the
     assert found.what.startswith(
         "More than half of STS's steps were clipped in 2 trials, in 0000-r0 20% of SST and 90%"
     )
+    alone = {**points, ("0000-r0", 1, "qqp", "steps"): 5.0, ("0003-r0", 1, "qqp", "clipped_steps"): 1.0}
+    alone |= {("0003-r0", 1, "qqp", "steps"): 4.0}
+    of_qqp, of_sts = mostly_clipped(sweep_of(records({}, {}, {}, {}), rows_of(alone)))
+    assert of_qqp.what.endswith("in 1 trial, in 0003-r0 100% of QQP, which decides how long most gradients are")
+    assert of_qqp.advice == "raise optimizer.clip_norm"
+    assert "nan" not in of_sts.what
     unclipped = {key: value for key, value in points.items() if key[3] == "steps"}
     assert list(mostly_clipped(sweep_of(records({}, {}, {}), rows_of(unclipped)))) == []

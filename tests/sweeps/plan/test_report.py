@@ -109,7 +109,7 @@ def test_patience_with_a_rate_that_falls_has_a_line(inputs: SweepInputs, schedul
     patient = sharing(inputs, {"stages.1.patience": (None, 2)}, **{"optimizer.schedule": schedule})
     lines = describe_early_ends(patient.space)
     assert len(lines) == num_lines
-    assert all(line.startswith(f"stages.1.patience with the schedule {schedule}: ") for line in lines)
+    assert all(line.startswith(f"stages.N.patience with the schedule {schedule}: ") for line in lines)
     assert describe_early_ends(sharing(inputs, SIZES, **{"optimizer.schedule": schedule}).space) == []
 
 
