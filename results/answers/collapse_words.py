@@ -26,9 +26,11 @@ def collapse_sentences(finished: Sequence[TrialRecord], scores: TrialScores) -> 
         :MAX_SENTENCES
     ]:
         searched = f" ({searched_text(own.params)})" if own.params else ""
-        price = f" Repeating collapsed trainings until they learn costs {1 / (1 - share):.3g} times as much."
+        price = ""
+        if share < 1:
+            price = f" Repeating collapsed trainings until they learn costs {1 / (1 - share):.3g} times as much."
         yield (
             f"{num_collapsed} of {num_trained} trainings of {own.number:04d}{searched} collapsed: each gives nearly "
             "all dev rows of a task one prediction, unlike others of them. They count in its scores."
-            f"{price if share < 1 else ''}"
+            f"{price}"
         )
