@@ -22,9 +22,8 @@ def collapse_sentences(finished: Sequence[TrialRecord], scores: TrialScores) -> 
         num_collapsed = len(collapsed_tasks({record.trial_id: scores.constant[record.trial_id] for record in group}))
         if num_collapsed:
             found.append((num_collapsed / len(group), num_collapsed, len(group), group[0]))
-    for share, num_collapsed, num_trained, own in sorted(found, key=lambda one: (-one[0], one[3].number))[
-        :MAX_SENTENCES
-    ]:
+    found.sort(key=lambda one: (-one[0], one[3].number))
+    for share, num_collapsed, num_trained, own in found[:MAX_SENTENCES]:
         searched = f" ({searched_text(own.params)})" if own.params else ""
         price = ""
         if share < 1:
