@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import mtlib.training.step
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.late_reading import LateReader
 from mtlib.stages.sampler import Step, StepBatch
+from mtlib.train import prepare_run
 from mtlib.training.clipping import CLIPPED_STEPS
 from mtlib.training.run import Run
 from mtlib.training.step import take_step
+from tests.worker_pair import RunOnBoth
 
 NewRun = Callable[..., Run]
 SST = StepBatch(set="sst", rows=np.arange(8), turn=0)
@@ -75,6 +80,31 @@ def test_a_step_is_taken_with_the_gradient_as_torch_clips_it(
         torch.testing.assert_close(gradient, expected[name].grad, rtol=1e-4, atol=1e-7)
         moment = run.optimizer.state[run.model.get_parameter(name)]["exp_avg"]
         torch.testing.assert_close(moment, 0.1 * gradient)
+
+
+def clipped_on_a_worker(
+    wrap: Callable[[nn.Module], nn.Module], config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The gradients of a step's encoder, as a worker clips them, and its counts; a job of a worker."""
+    run = prepare_run(config, corpus, encoder, torch.device("cpu"), wrap, None)
+    take_step(run, (SST,))
+    found = {name: gradient.tolist() for name, gradient in gradients_of(run).items() if "layer.1" in name}
+    return found, clipped(run)
+
+
+def test_two_workers_clip_the_averaged_gradient(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, run_on_both: RunOnBoth
+) -> None:
+    """As torch clips the gradient of the whole batch in one process."""
+    config, corpus = tiny_config.override(ALTERNATING), tiny_corpus
+    plain = prepare_run(config, corpus, tiny_encoder, torch.device("cpu"), lambda objective: objective, None)
+    take_step(plain, (SST,))
+    limit = norm_of(gradients_of(plain)) / 3
+    torch.nn.utils.clip_grad_norm_(plain.model.parameters(), limit)
+    for found, counts in run_on_both(clipped_on_a_worker, config.override({LIMIT: limit}), corpus, tiny_encoder):
+        assert counts == {"sst": (1.0, 1)}
+        for name, gradient in found.items():
+            torch.testing.assert_close(torch.tensor(gradient), gradients_of(plain)[name], rtol=1e-4, atol=1e-6)
 
 
 def test_steps_are_counted_by_task_and_one_below_the_limit_stays_as_it_is(new_run: NewRun) -> None:
