@@ -139,7 +139,7 @@ class OptimizerConfig:
     half a cosine to 0 (`cosine`), or falls linearly to 0 (`slanted_triangular`). Source: MP 4.1 has the last; the other
     two are as in Hugging Face's transformers, cosine after Loshchilov and Hutter 2017."""
     warmup_fraction: float = 0.1
-    """Part of a stage's steps in which the rate rises, at least 0 and below 1. Source: MP 4.1."""
+    """Part of a stage's steps in which the rate rises, at least 0 and below 1; `constant` has none. Source: MP 4.1."""
     clip_norm: float | None = None
     """Largest norm of a step's gradient over all parameters that it moves, above 0: longer gradients are scaled to it,
     once micro-batches, workers and tasks are combined. The curve `clipped_steps` has the share of steps by task. None:

@@ -27,9 +27,9 @@ def collapse_sentences(finished: Sequence[TrialRecord], scores: TrialScores) -> 
         searched = f" ({searched_text(own.params)})" if own.params else ""
         price = ""
         if share < 1:
-            price = f" Repeating collapsed trainings until they learn costs {1 / (1 - share):.3g} times as much."
+            price = f" Who repeats collapsed trainings trains {1 / (1 - share):.3g} times for each that learned."
         yield (
-            f"{num_collapsed} of {num_trained} trainings of {own.number:04d}{searched} collapsed: each gives nearly "
-            "all dev rows of a task one prediction, unlike others of them. They count in its scores."
+            f"{num_collapsed} of {num_trained} trainings of {own.number:04d}{searched} collapsed, and count in its "
+            "scores: each gives nearly all dev rows of a task one prediction, as other trainings of it do not."
             f"{price}"
         )

@@ -29,7 +29,15 @@ CHECKS: Mapping[str, Check] = {
     "configurations that trained the same": equal_trainings,
 }
 """By what they look for. Another one is a function and a line here."""
-BELOW_RANKING: tuple[Check, ...] = (weak_dev_sets, vanishing_penalties, starved_tasks, equal_trainings, early_ends)
+BELOW_RANKING: tuple[Check, ...] = (
+    weak_dev_sets,
+    constant_predictions,
+    vanishing_penalties,
+    starved_tasks,
+    mostly_clipped,
+    equal_trainings,
+    early_ends,
+)
 """Checks whose findings are printed below the ranking too: they say what its scores do not show."""
 
 

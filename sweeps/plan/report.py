@@ -61,7 +61,10 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         f"Encoder{'s' * (len(names) > 1)}: {', '.join(names)}",
         *wrapped(describe_base(options, space), output_width()),
         f"Files: {options.folder}",
-        *wrapped([*inputs.notes, *describe_unused_methods(space), *describe_early_ends(space)], output_width()),
+        *wrapped(
+            [*inputs.notes, *describe_unused_methods(space), *describe_early_ends(planned_configs(options, space))],
+            output_width(),
+        ),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
     few_groups = few_groups_lines(space, inputs, is_race=options.until_decided is not None)
@@ -117,11 +120,12 @@ def describe_unused_methods(space: SearchSpace) -> list[str]:
     return [f"Used by no trial: {', '.join(unused)}; {how}."] if unused else []
 
 
-def describe_early_ends(space: SearchSpace) -> list[str]:
+def describe_early_ends(configs: Sequence[TrialConfig]) -> list[str]:
     """Returns a line where a stage may end before its falling rate is low; empty otherwise."""
-    patient = {own.optimizer.schedule for own in space.configs if any(stage.patience for stage in own.stages)}
-    rule = "the rate follows the planned length and, where the stage ends early, never becomes low"
-    return [f"stages.N.patience with the schedule {name}: {rule}." for name in FALLING if name in patient]
+    patient = {own.optimizer.schedule for own in configs if any(stage.patience for stage in own.stages)}
+    rule = "the rate falls over the planned steps, so a stage that ends early stops while it is still high"
+    way = "constant_with_warmup does not fall"
+    return [f"stages.N.patience with the schedule {name}: {rule} ({way})." for name in FALLING if name in patient]
 
 
 def describe_held_out(share: float, tables: Mapping[str, Table]) -> list[str]:

@@ -14,10 +14,10 @@ def test_answer_says_how_many_trainings_collapsed_and_their_price(tmp_path: Path
         make_constant(sweep, trial)
     again = with_records(tmp_path / "mine", sweep.records)
     first, second = collapse_sentences(again.finished, again.scores)
-    assert first.startswith("2 of 4 trainings of 0002 (smart.weight 1) collapsed: ")
-    assert first.endswith("Repeating collapsed trainings until they learn costs 2 times as much.")
-    assert second.startswith("1 of 4 trainings of 0001 (smart.weight 0.3) collapsed: ")
-    assert second.endswith("learn costs 1.33 times as much.")
+    assert first.startswith("2 of 4 trainings of 0002 (smart.weight 1) collapsed, ")
+    assert first.endswith("Who repeats collapsed trainings trains 2 times for each that learned.")
+    assert second.startswith("1 of 4 trainings of 0001 (smart.weight 0.3) collapsed, ")
+    assert second.endswith("trains 1.33 times for each that learned.")
     assert [line for line in again.answer() if "collapsed" in line] == [first, second]
     ranking = again.ranking().set_index("number")["collapsed"]
     assert ranking.to_dict() == {0: "", 1: "0001-r1", 2: "0002-r0 0002-r3"}
@@ -39,4 +39,4 @@ def test_a_single_configuration_has_a_sentence_and_no_price_where_all_its_traini
     again = with_records(tmp_path / "mine", sweep.records)
     (line,) = [line for line in again.answer() if "collapsed" in line]
     assert line.startswith("2 of 2 trainings of 0000 ")
-    assert "costs" not in line
+    assert "repeats" not in line

@@ -107,10 +107,10 @@ def sharing(inputs: SweepInputs, grid: dict[Any, Any], **changes: Any) -> SweepI
 @pytest.mark.parametrize(("schedule", "num_lines"), [("constant", 0), ("cosine", 1), ("slanted_triangular", 1)])
 def test_patience_with_a_rate_that_falls_has_a_line(inputs: SweepInputs, schedule: str, num_lines: int) -> None:
     patient = sharing(inputs, {"stages.1.patience": (None, 2)}, **{"optimizer.schedule": schedule})
-    lines = describe_early_ends(patient.space)
+    lines = describe_early_ends(patient.space.configs)
     assert len(lines) == num_lines
     assert all(line.startswith(f"stages.N.patience with the schedule {schedule}: ") for line in lines)
-    assert describe_early_ends(sharing(inputs, SIZES, **{"optimizer.schedule": schedule}).space) == []
+    assert describe_early_ends(sharing(inputs, SIZES, **{"optimizer.schedule": schedule}).space.configs) == []
 
 
 SIZES = {"tasks.sst.batch_size": (8, 16, 32)}
