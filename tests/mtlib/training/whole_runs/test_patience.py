@@ -13,9 +13,9 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport, StepProgress
+from mtlib.training.epoch_report import EpochReport
 from mtlib.training.run import Run
-from tests.killed import Killed
+from tests.mtlib.test_train import resume_after_a_kill
 from tests.recorded_details import Trace, run_whole, values_of
 
 Trial = tuple[TrialConfig, Corpus, PretrainedEncoder]
@@ -87,17 +87,8 @@ def test_epochs_that_are_not_scored_do_not_count(trial: Trial) -> None:
 @pytest.mark.parametrize("killed_after", [7, 8, 9, 14])
 def test_a_killed_run_has_the_same_patience(trial: Trial, killed_after: int, tmp_path: Path) -> None:
     trial = patient(trial, 2, 1)
-    whole, resumed, states = run_whole(*trial), Trace(), StateFolder(path=tmp_path, checkpoint_steps=1)
-
-    def kill(progress: StepProgress) -> bool:
-        if progress.step == killed_after:
-            raise Killed
-        return True
-
-    with pytest.raises(Killed):
-        train(*trial, wrap=resumed.watch, on_epoch=resumed.note, on_step=kill, states=states)
-    torch.manual_seed(1)
-    train(*trial, wrap=resumed.watch, on_epoch=resumed.note, states=states)
+    whole = run_whole(*trial)
+    resumed = resume_after_a_kill(trial, StateFolder(path=tmp_path, checkpoint_steps=1), killed_after)
     assert resumed.values() == whole.values()
     assert all(torch.equal(tensor, whole.weights[name]) for name, tensor in resumed.weights.items())
 
