@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from mtlib.metrics.constant_prediction import collapsed_tasks
 from results.records.trials import TrialRecord
 from results.stats.texts import searched_text
 from results.stats.trial_scores import TrialScores, group_by_configuration
@@ -19,7 +18,7 @@ def collapse_sentences(finished: Sequence[TrialRecord], scores: TrialScores) -> 
     """
     found = []
     for group in group_by_configuration([record for record in finished if record.trial_id in scores.constant]):
-        num_collapsed = len(collapsed_tasks({record.trial_id: scores.constant[record.trial_id] for record in group}))
+        num_collapsed = len(scores.collapsed(record.trial_id for record in group))
         if num_collapsed:
             found.append((num_collapsed / len(group), num_collapsed, len(group), group[0]))
     found.sort(key=lambda one: (-one[0], one[3].number))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mtlib.metrics.constant_prediction import collapsed_tasks
 from mtlib.metrics.rare_classes import describe_rare_classes
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.storage import open_folder
@@ -32,7 +31,7 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
     """
     constant, collapsed = sweep.scores.constant, dict[str, set[str]]()
     for group in group_by_configuration(sweep.finished):
-        collapsed |= collapsed_tasks({one.trial_id: constant.get(one.trial_id, {}) for one in group})
+        collapsed |= sweep.scores.collapsed(one.trial_id for one in group)
     # NaN where a record has no rate that this version reads: then no rate is called high.
     settings = {own.trial_id: json.loads(own.config).get("optimizer", {}) for own in sweep.finished}
     rates = {trial: float(own.get("learning_rate", math.nan)) for trial, own in settings.items()}

@@ -8,6 +8,7 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line
 from results.answers.next_commands import report_command, resume_command
 from results.health.finding import Finding
+from results.health.scale import train_points
 from results.records.expected_trials import describe_ended, status_counts
 from results.records.trials import STOPPED_BY, UNFINISHED, TrialRecord
 from results.stats.texts import named, searched_text
@@ -46,8 +47,7 @@ def failed_trials(sweep: Sweep) -> Iterator[Finding]:
 
 def early_ends(sweep: Sweep) -> Iterator[Finding]:
     """Yields the finished trials of which a stage lost its patience, with the steps that they took."""
-    taken = sweep.curves[(sweep.curves["split"] == "train") & (sweep.curves["metric"] == STEP_COUNT)]
-    per_epoch = taken.groupby(["trial", "epoch"])["value"].sum()
+    per_epoch = train_points(sweep, STEP_COUNT).groupby(["trial", "epoch"])["value"].sum()
     skipped = set(per_epoch[per_epoch == 0].index.get_level_values("trial"))
     ended = [f"{own.trial_id} ({own.steps:,} steps)" for own in sweep.finished if own.trial_id in skipped]
     if ended:

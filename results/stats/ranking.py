@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlib.metrics.constant_prediction import collapsed_tasks
 from mtlib.tasks import Task, in_order, value_of
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import configuration_means
@@ -148,7 +147,7 @@ def rank_one(group: Sequence[TrialRecord], scores: TrialScores, looks: Looks) ->
         trials=tuple(trials),
         scores=means,
         best_epoch=float(np.mean([scores.epochs[trial] for trial in trials])) if trials else None,
-        collapsed=tuple(collapsed_tasks({trial: scores.constant.get(trial, {}) for trial in trials})),
+        collapsed=tuple(scores.collapsed(trials)),
         failures=tuple(f"{r.trial_id}: {r.error or 'no reason recorded'}" for r in group if r.status == "failed"),
     )
 

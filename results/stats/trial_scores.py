@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mtlib.metrics.constant_prediction import collapsed_tasks
 from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, overall_slopes, score_of
 from results.records.predictions import TrialEpoch
@@ -101,6 +102,10 @@ class TrialScores:
             variances[task] = slopes[task] ** 2 * float(np.trace(own) - own.mean() * len(own))
         unknown = sum(variances[task] ** 2 / degrees for task, degrees in parts.items())
         return sum(variances.values()) ** 2 / unknown if unknown > 0 else math.inf
+
+    def collapsed(self, trials: Iterable[str]) -> dict[str, set[str]]:
+        """Returns which of one configuration's trials have collapsed, with the tasks (`collapsed_tasks`)."""
+        return collapsed_tasks({trial: self.constant.get(trial, {}) for trial in trials})
 
     def few_groups(self, tasks: Iterable[str]) -> dict[str, DrawnGroups]:
         """Returns by title those of some tasks whose dev examples are in too few groups for any difference."""
