@@ -40,7 +40,6 @@ def report_of(epoch: int, score: float, predictions: Predictions) -> EpochReport
     place = {"task": TASK.name, "split": "dev", "metric": TASK.metric}
     return EpochReport(
         epoch=epoch,
-        scored_epoch=epoch,
         stage=0,
         step=epoch,
         seconds=1.0,

@@ -107,10 +107,9 @@ class LocalTable:
 
 
 def report(epoch: int, score: float = 0.5, **facts: Any) -> dict[str, Any]:
-    """A lane's report of an epoch, scored unless `scored_epoch` is 0."""
-    scored = facts.get("scored_epoch", epoch)
-    scores = {"sst": score} | ({"overall": score} if scored else {})
-    place = {"epoch": epoch, "scored_epoch": scored, "step": 10 * epoch, "is_last": False}
+    """A lane's report of an epoch, with an overall score unless `scores` says otherwise."""
+    scores = {"sst": score, "overall": score}
+    place = {"epoch": epoch, "step": 10 * epoch, "is_last": False}
     return {**place, "seconds": 1.0, "score": score, "scores": scores, "points": [], **facts}
 
 

@@ -55,7 +55,6 @@ def report_of(epoch: int, score: float | None) -> EpochReport:
         points += [point("sst", "loss", 9.0), point("overall", "overall", score)]
     return EpochReport(
         epoch=epoch,
-        scored_epoch=int(score is not None),
         stage=0,
         step=4 * epoch,
         seconds=float(epoch),

@@ -151,6 +151,11 @@ class OptimizerConfig:
     13 %). The stage's own steps stay as they are. It takes the memory of one more model, and a pass over all weights in
     each step. None: the weights after the last step. Source: Shamir and Zhang 2013 (polynomial-decay averaging)."""
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the rate is the same in all steps."""
+        return self.schedule == "constant" or (self.schedule == "constant_with_warmup" and self.warmup_fraction == 0)
+
     def __post_init__(self) -> None:
         check_types(self)
         require(self.learning_rate > 0, "optimizer.learning_rate must be above 0", self.learning_rate)

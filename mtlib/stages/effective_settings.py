@@ -88,7 +88,7 @@ def length_counts(config: TrialConfig, stage_index: int) -> bool:
     by_order = len(stage_sets(stage)) > 1 and stage.order_entry.length_counts(stage)
     groups = config.active_penalties.items()
     by_penalty = any(config.methods.penalties[name].length_counts(group) for name, group in groups)
-    return by_order or by_penalty or config.optimizer.schedule != "constant"
+    return by_order or by_penalty or not config.optimizer.is_constant
 
 
 def pick(group: Any, names: tuple[str, ...]) -> Tree:
@@ -148,14 +148,15 @@ def optimizer_settings(config: TrialConfig, has_chosen: bool) -> Tree:
     """Rates and decay, with the head's rate as a number."""
     optimizer = config.optimizer
     conditions = {
-        "warmup_fraction": optimizer.schedule != "constant",
+        "warmup_fraction": not optimizer.is_constant,
         "decay_biases_and_norms": optimizer.weight_decay > 0,
         "chosen_scale": has_chosen,
         "clip_norm": optimizer.clip_norm is not None,
     }
     head_rate = optimizer.head_learning_rate
     rates = {"head_learning_rate": optimizer.learning_rate if head_rate is None else head_rate}
-    return leave_out(optimizer, conditions) | rates
+    same = {"schedule": "constant"} if optimizer.is_constant else {}
+    return leave_out(optimizer, conditions) | rates | same
 
 
 def pals_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:

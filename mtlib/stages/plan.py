@@ -54,12 +54,6 @@ def overall_epochs(config: TrialConfig) -> tuple[int, ...]:
     )
 
 
-def scored_epoch(config: TrialConfig, epoch: int) -> int:
-    """Which of the overall scores an epoch, 1-based over all stages, has: 1, 2, ..., or 0 where it has none."""
-    found = overall_epochs(config)
-    return found.index(epoch) + 1 if epoch in found else 0
-
-
 def num_epochs(config: TrialConfig) -> int:
     """Epochs over all stages."""
     return sum(stage.epochs for stage in config.stages)

@@ -9,7 +9,7 @@ import torch
 
 from mtlib.loss.objective import learned_weight, weights_by_task
 from mtlib.runtime.workers import from_rank_0
-from mtlib.stages.plan import scored_epoch, tasks_active_by
+from mtlib.stages.plan import tasks_active_by
 from mtlib.stages.sampler import epoch_steps
 from mtlib.tasks import overall_score, score_of
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
@@ -60,8 +60,6 @@ class EpochReport:
 
     epoch: int
     """1-based over all stages."""
-    scored_epoch: int
-    """Which of the planned overall scores this is, 1, 2, ...: what a scheduler counts. 0 where there is none."""
     stage: int
     """From 0."""
     step: int
@@ -72,8 +70,7 @@ class EpochReport:
     predictions: tuple[Predictions, ...]
     """Dev of the tasks active so far, and the scored rows of train; none at an epoch that is not scored."""
     overall: float | None
-    """Overall dev score, 0..1; None where `scored_epoch` is 0: some task has not been active yet, or dev is not scored.
-    """
+    """Overall dev score, 0..1; None where some task has not been active yet, or dev is not scored."""
     is_last: bool
 
 
@@ -125,7 +122,6 @@ def report_of(
     """Returns the report of the epoch that has just been trained."""
     return EpochReport(
         epoch=run.total_epoch,
-        scored_epoch=0 if overall is None else scored_epoch(run.config, run.total_epoch),
         stage=run.stage,
         step=run.total_step,
         seconds=run.seconds,

@@ -1,9 +1,11 @@
 """The answer to a sweep's question in sentences: what to do, how sure that is, and what to run next."""
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
@@ -272,11 +274,18 @@ def training_line(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iter
     steps, epochs = (sorted({getattr(own, name) for own in finished}) for name in ("steps", "epochs"))
     sizes = sorted({batch_text(own) for own in finished})
     size = sizes[0] if len(sizes) == 1 else ""
-    several = [record for record in finished if OVERALL in record.best_epoch and record.epochs > 1]
+    stages = {own.config: json.loads(own.config).get("stages", ()) for own in finished}
+    several = [own for own in finished if OVERALL in own.best_epoch and num_scored(stages[own.config]) > 1]
     late, all_of_them = sum(own.best_epoch[OVERALL] == own.epochs for own in several), counted(len(several), "trial")
     improving = f" {late} of {all_of_them} were still improving when they ended: longer training may differ."
-    how = f"{range_text(steps, 'step')} in {range_text(epochs, 'epoch')}"
+    may_end = "up to " if any(stage.get("patience") for found in stages.values() for stage in found) else ""
+    how = f"{range_text(steps, 'step')} in {may_end}{range_text(epochs, 'epoch')}"
     yield f"Trained {how}{size}{base}.{improving if 2 * late > len(several) else ''}"
+
+
+def num_scored(stages: Sequence[Mapping[str, Any]]) -> int:
+    """How many epochs of these stages, of a configuration of any version, are scored."""
+    return sum(math.ceil(stage["epochs"] / stage.get("score_every", 1)) for stage in stages)
 
 
 def base_text(key: SearchedKey) -> str:

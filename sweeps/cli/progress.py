@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from mtlib.metrics.constant_prediction import collapsed_tasks
-from mtlib.runtime.command_line import duration, in_words
+from mtlib.runtime.command_line import counted, duration, in_words
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
 from results.answers.race_words import progress_words
 from results.records.trial_folder import log_path
@@ -76,7 +76,9 @@ def plain_lines(event: Event, table: TrialTable, started: float) -> list[str]:
         texts = score_texts(record, table.plan.tasks) if event.facts["scores"] else ["not scored"]
         lines.append(f"{name} epoch {record.epochs}: {', '.join(texts)}")
     elif event.kind == "ended" and event.facts["was_started"]:
-        lines.append(f"{name} {record.status} after {duration(record.wall_seconds)}")
+        is_early = record.status == "complete" and record.steps < event.facts["planned_steps"]
+        early = f", {counted(record.steps, 'step')}: dev scores no longer rose" if is_early else ""
+        lines.append(f"{name} {record.status} after {duration(record.wall_seconds)}{early}")
         lines += collapse_lines(event, table)
         lines.append(summary(table, started))
     return lines

@@ -16,13 +16,12 @@ from ray.actor import ActorHandle
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.workers import from_rank_0, gather_from_workers, worker_rank
-from mtlib.stages.plan import num_epochs, scored_epoch
+from mtlib.stages.plan import num_epochs
 from mtlib.tasks import Task, value_of
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, write_epoch
 from results.records.trial_folder import scores_in
-from results.records.trials import OVERALL
 from sweeps.driver.trials.messages import Assignment, ErrorCause, Message, MessageKind, TrialStatus, Verdict
 from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.trial_log import TrialLog
@@ -98,8 +97,7 @@ class Reporter:
             epoch = read_epoch(self._root, self._trial_id, number)
             self._wall_before = float(epoch.facts.get("wall_seconds", 0.0))
             found = {"step": epoch.points[0]["step"], **self._scored(epoch.points), **epoch.facts}
-            counted = scored_epoch(config, number) if OVERALL in found["scores"] else 0
-            reports.append({"epoch": number, "scored_epoch": counted, "is_last": number == last, **found})
+            reports.append({"epoch": number, "is_last": number == last, **found})
         stopped: int | Literal["end"] | None = None
         if reports:
             stopped = ray.get(self._channel.ask.remote(self._message("past_epochs", {"epochs": reports})))
@@ -144,7 +142,7 @@ class Reporter:
             }
             write_epoch(self._root, self._trial_id, report, facts)
             described = {
-                **{name: getattr(report, name) for name in ("epoch", "scored_epoch", "step", "is_last")},
+                **{name: getattr(report, name) for name in ("epoch", "step", "is_last")},
                 **self._scored([asdict(point) for point in report.points]),
                 **facts,
             }

@@ -71,7 +71,6 @@ def build_report(
     ]
     return EpochReport(
         epoch=epoch,
-        scored_epoch=epoch if has_total else 0,
         stage=0,
         step=10 * epoch,
         seconds=float(epoch),

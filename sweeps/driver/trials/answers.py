@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from results.records.trials import OVERALL
 from sweeps.driver.trials.changes import explain_death, is_unwanted, started
 from sweeps.driver.trials.messages import Assignment, Message, Verdict
 from sweeps.driver.trials.table import Event, LaneRow, TrialRow, TrialTable
@@ -82,7 +83,7 @@ def verdict_on(table: TrialTable, row: TrialRow, attempt: int, report: Mapping[s
     """
     if is_unwanted(row, attempt):
         return "end"
-    is_asked = report["scored_epoch"] > 0 and not report["is_last"]
+    is_asked = OVERALL in report["scores"] and not report["is_last"]
     if is_asked and report["epoch"] not in row.verdicts:
         return "end" if table.is_stopped else WAITING
     if is_asked and row.verdicts[report["epoch"]]:

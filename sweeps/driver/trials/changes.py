@@ -198,7 +198,7 @@ def record_epoch(table: TrialTable, row: TrialRow, report: Mapping[str, Any]) ->
             peak_memory_bytes=report.get("peak_memory_bytes", record.peak_memory_bytes),
             checkpoint=f"trials/{record.trial_id}/checkpoint",
         )
-    if report["scored_epoch"] and epoch > (row.reports[-1].epoch if row.reports else 0):
+    if OVERALL in scores and epoch > (row.reports[-1].epoch if row.reports else 0):
         best = max(report["score"], row.reports[-1].best if row.reports else float("-inf"))
         row.reports.append(ScoredEpoch(epoch=epoch, best=best, is_last=report["is_last"]))
 
@@ -255,6 +255,7 @@ def end(row: TrialRow, how: TrialStatus, error: str | None, *, lane: str | None 
     was_started, record = row.attempt > 0, row.record
     if record.status == "pruned" and how == "interrupted":  # the scheduler's verdict, and its end, are on record
         how = "pruned"
+    planned = (row.progress or {}).get("num_steps", 0)
     row.end, row.needs_gpu_alone, row.progress, row.points = how, False, None, ()
     if was_started or how != "interrupted":
         row.record = replace(
@@ -264,7 +265,7 @@ def end(row: TrialRow, how: TrialStatus, error: str | None, *, lane: str | None 
             wall_seconds=spent.get("wall_seconds", record.wall_seconds),
             peak_memory_bytes=int(max(record.peak_memory_bytes, spent.get("peak_memory_bytes", 0))),
         )
-    facts = {**spent, "how": how, "error": error, "was_started": was_started}
+    facts = {**spent, "how": how, "error": error, "was_started": was_started, "planned_steps": planned}
     return Event(kind="ended", lane=lane or row.lane, trial_id=row.trial_id, record=row.record, facts=facts)
 
 

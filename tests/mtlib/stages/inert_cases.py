@@ -246,6 +246,10 @@ BASES: dict[str, Base] = {
         {"optimizer.schedule": "slanted_triangular"},
         {"optimizer.warmup_fraction": case(0.5, REACHES), "stages.0.epochs": case(3, REACHES)},
     ),
+    "no warm-up": Base(
+        {"optimizer.warmup_fraction": 0},
+        {"optimizer.schedule": case("constant_with_warmup", INERT) + case("cosine", REACHES)},
+    ),
     "scales": Base(
         CHOSEN,
         {

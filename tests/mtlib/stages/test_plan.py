@@ -12,7 +12,6 @@ from mtlib.stages.plan import (
     num_epochs,
     overall_epochs,
     plan_stages,
-    scored_epoch,
     scored_epochs,
     tasks_active_by,
 )
@@ -78,4 +77,3 @@ def test_scored_epochs_are_counted_over_all_stages() -> None:
     config = sequence(("qqp",), ALL, ALL).override(changes)
     assert scored_epochs(config) == ((2, 0), (4, 0), (5, 0), (8, 1), (9, 2), (10, 2))
     assert overall_epochs(config) == (8, 9, 10)
-    assert [scored_epoch(config, epoch) for epoch in range(1, 11)] == [0] * 7 + [1, 2, 3]

@@ -103,7 +103,7 @@ def test_the_numbers_of_a_report_by_hand(run: Run, use: Use) -> None:
         ("overall", "dev", "overall"): pytest.approx((0.5 + 0.75 + 1) / 3),
     }
     assert report.overall == values["overall", "dev", "overall"]
-    assert (report.epoch, report.scored_epoch, report.stage, report.is_last) == (2, 1, 1, False)
+    assert (report.epoch, report.stage, report.is_last) == (2, 1, False)
     assert {(point.step, point.epoch) for point in report.points} == {(4 + run.plan[1].steps[0], 2)}
     assert report.step == 4 + run.plan[1].steps[0]
     assert all(point.seconds == pytest.approx(50, abs=5) for point in report.points)
@@ -130,7 +130,7 @@ def test_only_a_higher_score_is_a_new_best_and_the_first_may_be_below_0(run: Run
     use(changed(sts=reversed_sts, sst=better_sst, qqp=[[1], [2], [-3], [4]]))  # 1 of 4
     second = report_epoch(run)
     assert run.best == {**best, "sst": (0.75, 3)}
-    assert (second.epoch, second.scored_epoch, second.is_last) == (3, 2, True)
+    assert (second.epoch, second.is_last) == (3, True)
 
 
 def test_there_is_no_overall_score_before_every_task_has_been_active_and_earlier_ones_stay(
@@ -139,7 +139,7 @@ def test_there_is_no_overall_score_before_every_task_has_been_active_and_earlier
     use(HALF_RIGHT)
     run = new_run({"stages.1.tasks": "sts", "stages.1.order": "batch_round_robin"})
     report = report_epoch(run)
-    assert (report.overall, report.scored_epoch, report.stage, report.is_last) == (None, 0, 0, False)
+    assert (report.overall, report.stage, report.is_last) == (None, 0, False)
     assert values_of(report).keys() == {
         ("qqp", "train", TOKENS),
         ("qqp", "train", STEPS),
@@ -153,7 +153,7 @@ def test_there_is_no_overall_score_before_every_task_has_been_active_and_earlier
     report = report_epoch(run)
     assert [part.task for part in report.predictions] == ["qqp", "sts"]
     assert report.overall == pytest.approx((0.75 + 1) / 2)
-    assert (report.epoch, report.scored_epoch) == (2, 1)
+    assert report.epoch == 2
 
 
 def test_learned_weights_are_points_of_the_tasks_active_so_far(new_run: NewRun) -> None:

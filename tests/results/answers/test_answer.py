@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 from results.answers.answer import answer_question, training_time
 from results.records.race import DECIDED, LAST_ROUND, SHOWN_CLAIM, UNDECIDABLE, ClaimEstimate, RaceRecord, RoundDecision
@@ -293,6 +294,22 @@ def test_training_stands_beside_the_answer(make_record: MakeRecord) -> None:
     (size,) = {general(TASKS).tasks[name].batch_size for name in TASKS}
     *_, line = lines_of(sweep_of([value(0.0, None), value(0.45, 0.014)]), same)
     assert line == f"Trained 60 steps in 3 epochs, batches of {size}; base: smart.weight 0."
+
+
+def test_trials_that_were_scored_once_may_improve_unseen_and_a_patience_may_leave_epochs_out(
+    make_record: MakeRecord,
+) -> None:
+    config = general(TASKS).override({"stages.0.epochs": 3, "stages.0.score_every": 3})
+    effects = sweep_of([value(0.0, None), value(0.45, 0.014)])
+
+    def last_line(config: TrialConfig) -> str:
+        fields: dict[str, Any] = {"config": config.to_json(), "epochs": 3, "steps": 60, "best_epoch": {"overall": 3}}
+        return lines_of(effects, [replace(make_record(number), **fields) for number in range(3)])[-1]
+
+    assert "improving" not in last_line(config)
+    twice = last_line(config.override({"stages.0.score_every": 2, "stages.0.patience": 1}))
+    assert twice.startswith("Trained 60 steps in up to 3 epochs, ")
+    assert "3 of 3 trials were still improving when they ended" in twice
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(20.0, "1 minute"), (600.0, "20 minutes"), (7200.0, "4.0 hours")])

@@ -97,6 +97,16 @@ def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
     assert len(lines) == 4
 
 
+def test_end_says_that_a_patience_has_run_out(make_plan: MakePlan) -> None:
+    place: dict[str, Any] = {"stage": 0, "epoch": 1, "step": 1, "num_steps": 2}
+    early = printed(LocalTable(make_plan()), started(), moved(**place), scored(1), ended("complete", NOON + 65))
+    assert "0000-r0 complete after 1:05, 1 step: dev scores no longer rose" in early
+    whole = printed(
+        LocalTable(make_plan(name="other")), started(), moved(**place), scored(2), ended("complete", NOON + 65)
+    )
+    assert "0000-r0 complete after 1:05" in whole
+
+
 def trained_once(name: str, constant: dict[float, dict[str, bool]], how: str = "complete") -> Step:
     """A trial from its start to its end, with what is constant in each epoch, by the epoch's overall score."""
 

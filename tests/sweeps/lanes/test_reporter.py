@@ -115,7 +115,7 @@ def test_epoch_is_written_before_it_is_reported_and_the_verdict_is_followed(
 def test_report_holds_main_dev_scores_and_the_trials_own_seconds(
     local: LocalTable, tmp_path: Path, metric: str
 ) -> None:
-    reporter, report = make_reporter(local, tmp_path, metric), replace(build_report(2), scored_epoch=1)
+    reporter, report = make_reporter(local, tmp_path, metric), build_report(2)
     reporter.shared_seconds = 0.5
     decide(local, {2: False})
     reporter.on_epoch(report)
@@ -169,8 +169,8 @@ def test_trial_of_an_ending_sweep_ends_at_the_step_after_its_epoch(local: LocalT
 
 def reports_of(config: TrialConfig) -> list[EpochReport]:
     """The trial's epochs: QQP alone, then all tasks."""
-    first = replace(build_report(1, tasks=("qqp",), has_total=False), scored_epoch=0)
-    later = [replace(build_report(epoch), scored_epoch=epoch - 1) for epoch in (2, 3)]
+    first = build_report(1, tasks=("qqp",), has_total=False)
+    later = [build_report(epoch) for epoch in (2, 3)]
     assert sum(stage.epochs for stage in config.stages) == 3
     return [first, later[0], replace(later[1], is_last=True)]
 

@@ -104,7 +104,7 @@ class OpenLane:
         while time.monotonic() < deadline:
             for event in self.dispatcher.take_events(1.0):
                 self.events.append(event)
-                if event.kind == "report" and event.facts["scored_epoch"]:
+                if event.kind == "report" and "overall" in event.facts["scores"]:
                     facts = {"epoch": event.facts["epoch"], "stop": False}
                     self.dispatcher.tell(Message(kind="verdict", trial_id=trial_id, facts=facts))
                 if event.kind == "ended":

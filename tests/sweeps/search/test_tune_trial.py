@@ -30,7 +30,7 @@ def test_reports_are_passed_on_until_the_trial_has_ended(monkeypatch: pytest.Mon
     local.assign(NAME)
     process: TuneTrial = object.__new__(TuneTrial)  # without what Tune's own constructor asks Ray
     process.setup({"sweep": "one", "trial": {"trial_id": NAME, "params": {"smart.weight": 0.5}}})
-    local.report(3, 0.6, name=NAME, scored_epoch=1, is_last=True)
+    local.report(3, 0.6, name=NAME, is_last=True)
     local.tell("left", NAME, status=status, error="sst: loss is nan" if status == "failed" else None, spent={})
     first, last = process.step(), process.step()
     assert (first["epoch"], first["trained_epochs"], first["best"], first["is_last"]) == (1, 3, 0.6, True)

@@ -128,7 +128,7 @@ def train_and_observe(
 
 def plain(report: EpochReport) -> list[Any]:
     """A report without its seconds."""
-    numbers = (report.epoch, report.scored_epoch, report.stage, report.step)
+    numbers = (report.epoch, report.stage, report.step)
     scores = (report.overall, report.is_last)
     points = [(p.step, p.epoch, p.task, p.split, p.metric, p.value) for p in report.points]
     predictions = [(part.task, part.split, part.ids, part.logits.tolist()) for part in report.predictions]

@@ -268,7 +268,7 @@ def test_trial_that_runs_out_of_memory_alone_on_a_gpu_too_fails(local: LocalTabl
 def test_past_epochs_are_recorded_and_decided_on_as_if_just_trained(local: LocalTable) -> None:
     local.assign()
     local.tell("starting_point", "t", state="s", epochs=3, shared_steps=4, taken_from=None)
-    past = [report(1, 0.9, scored_epoch=0), report(2, 0.7, scored_epoch=1), report(3, 0.8, scored_epoch=2)]
+    past = [report(1, 0.9, scores={"sst": 0.9}), report(2, 0.7), report(3, 0.8)]
     asked = local.ask("past_epochs", "t", epochs=past)
     record = local.table.records["t"]
     assert (record.best, record.epochs, record.shared_steps) == ({"sst": 0.9, "overall": 0.8}, 3, 4)
