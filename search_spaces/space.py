@@ -60,7 +60,7 @@ class SearchSpace:
     smaller_grids: tuple[Grid, ...] = ()
     """What the grid was before values were added to it, the first one first: its points keep their numbers."""
     ranges: Mapping[SearchKey, Range] = field(default_factory=dict)
-    """Ranges for `tpe` and `random`; a grid key without a range is a choice of its grid values, sampled first."""
+    """Ranges for `tpe`, `gp` and `random`; a grid key without a range is a choice of its grid values, sampled first."""
     conditions: Mapping[SearchKey, Condition] = field(default_factory=dict)
     """By key of `ranges` that is not in the grid: when it is sampled; otherwise it has the base's value."""
     metric: str = "overall"
@@ -146,7 +146,7 @@ def grid_points(space: SearchSpace) -> list[dict[SearchKey, Any]]:
 
 
 def search_domain(space: SearchSpace) -> dict[SearchKey, Range]:
-    """Returns the domain of `tpe` and `random`: the ranges, and choices among grid values for keys without a range."""
+    """Returns what `tpe`, `gp` and `random` draw from: the ranges, and of keys without one the grid's values."""
     choices = {key: Choice(values=tuple(values)) for key, values in space.grid.items() if key not in space.ranges}
     return {**choices, **space.ranges}
 

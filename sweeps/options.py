@@ -21,7 +21,7 @@ from search_spaces.space import SearchSpace, grid_trials
 from search_spaces.space_json import SPACE_JSON
 from search_spaces.vary import VariedValues, is_range
 
-Search = Literal["grid", "tpe", "random"]
+Search = Literal["grid", "tpe", "gp", "random"]
 Scheduler = Literal["asha", "none"]
 
 CACHE = ".cache"
@@ -31,7 +31,7 @@ ENCODER_KEY = "encoder.name"
 MOST_RACED, BEST_RACED = 20, 8
 """With --until-decided: the most replicates, and the configurations of a search, when their flags are left out."""
 DEFAULT_TRIALS = 20
-"""Configurations that `tpe` and `random` draw when --trials is left out."""
+"""Configurations that `tpe`, `gp` and `random` draw when --trials is left out."""
 
 OF_ONE_COMMAND = ("resume", "extend", "retry_failed", "take_over", "dry_run", "max_hours", "max_steps")
 NOT_SAVED = ("name", "storage", "address", "finds_gpus", "packs_gpus", *OF_ONE_COMMAND)
@@ -83,7 +83,7 @@ class SweepOptions:
     """Most trials that run at the same time, at least 1; None for as many as fit."""
     search: Search = "grid"
     trials: int | None = None
-    """Configurations drawn by `tpe` or `random`; None for `DEFAULT_TRIALS`. A grid has its own number."""
+    """Configurations drawn by `tpe`, `gp` or `random`; None for `DEFAULT_TRIALS`. A grid has its own number."""
     replicates: int = 1
     """Trainings of each configuration, with different seeds, at least 1; with `replicate_best` only of the best."""
     replicate_best: int | None = None

@@ -1,5 +1,6 @@
 """Tiny encoder, corpus and configuration of all tests; a bucket; test files that share a process."""
 
+# ruff: noqa: E402 - libraries read the environment when they are imported
 import functools
 import gc
 import os
@@ -7,6 +8,21 @@ import uuid
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+OF_THE_SHELL = (
+    "HF_",
+    "HUGGINGFACE_",
+    "TRANSFORMERS_",
+    "WANDB_",
+    "MLFLOW_",
+    "RAY_",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "PYTHONDONT",
+)
+"""Beginnings of variables that a user's shell or cluster may set, of which no test depends."""
+for variable in [name for name in os.environ if name.startswith(OF_THE_SHELL)]:
+    del os.environ[variable]
 
 import numpy as np
 import pytest

@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import functools
 import hashlib
+import importlib.util
 import json
 import re
 import sys
@@ -213,6 +214,8 @@ def reason_of_failure(name: str, error: Exception) -> str:
     """Returns why an encoder cannot be loaded, by its error, and by its files where it is a folder."""
     if "trust_remote_code" in str(error):  # the argument with which `transformers` would run it
         return "it brings code of its own, which is not run; its family must be one of transformers"
+    if "tiktoken" in str(error) and not importlib.util.find_spec("sentencepiece"):  # `transformers` names the former
+        return "it has no tokenizer.json, and its vocabulary is one that sentencepiece reads: pip install sentencepiece"
     folder = Path(name)
     weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
     others = sorted(path for path in folder.glob("*") if path.suffix in (".json", ".txt", ".model"))

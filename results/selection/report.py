@@ -9,13 +9,11 @@ from mtlib.tasks import Task, title_of
 from results.answers.slices_table import render_slices
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, title_of_method
 from results.records.files import folder_name
-from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
-from results.stats.texts import change_text, error_text
+from results.records.selection import NUM_RANDOM, PROPOSING, HeldOutScores, MethodScore, Selection, TaskSelection
+from results.stats.texts import capitalized, change_text, error_text
 
 MAX_MEMBERS = 10
 """Members of a task that are listed."""
-NUM_RANDOM_OF_TPE = 10
-"""Configurations that Optuna's `TPESampler` draws at random before it proposes any: its `n_startup_trials`."""
 
 
 def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
@@ -231,14 +229,16 @@ def optimism_sentences(selection: Selection) -> list[str]:
     Cross-fitting takes trials as given, but TPE has proposed them, and ASHA has stopped them, by scores on all of dev.
     """
     searches = selection.searches.values()
-    has_proposed = any(own.search == "tpe" and own.num_configurations > NUM_RANDOM_OF_TPE for own in searches)
+    proposing = dict.fromkeys(
+        PROPOSING[own.search] for own in searches if own.search in PROPOSING and own.num_configurations > NUM_RANDOM
+    )
     has_stopped = any(own.scheduler == "asha" for own in searches)
-    causes = ["TPE proposed trials"] * has_proposed + ["ASHA stopped trials"] * has_stopped
+    causes = [f"{title} proposed trials" for title in proposing] + ["ASHA stopped trials"] * has_stopped
     if not causes:
         return []
     return [
-        f"{' and '.join(causes)} by scores on these dev examples, which cross-fitting cannot undo: expected scores are "
-        "somewhat too high, the more so the more trials there are."
+        f"{capitalized(' and '.join(causes))} by scores on these dev examples, which cross-fitting cannot undo: "
+        "expected scores are somewhat too high, the more so the more trials there are."
     ]
 
 

@@ -132,8 +132,9 @@ def add_question(add: AddArgument) -> None:
 def add_search(add: AddArgument) -> None:
     """Flags for the search over configurations."""
     default = f"(default: {DEFAULT_TRIALS})"
-    add("--search", metavar="|".join(get_args(Search)), help="default: %(default)s, tpe with a range in --vary")
-    add("--trials", type=whole_number, metavar="N", help=f"configurations to draw with tpe or random {default}")
+    words = "gp: Gaussian process, for few, costly configurations (default: %(default)s, tpe with a range in --vary)"
+    add("--search", metavar="|".join(get_args(Search)), help=words)
+    add("--trials", type=whole_number, metavar="N", help=f"configurations to draw with tpe, gp or random {default}")
     add(
         "--replicates",
         type=whole_number,

@@ -7,10 +7,12 @@ from typing import Any
 
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.environment import versions_of
 from mtlib.runtime.storage import open_folder
 from results.answers.race_words import decision_lines
 from results.records.expected_trials import expected_trials
 from results.records.race import RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
+from results.records.selection import PROPOSING
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import (
     FIRST_LOOK,
@@ -71,7 +73,9 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> tuple[SweepPlan, Know
         lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
     mending = [] if damage is None else [f"{damage}; it is written again from its copy"]
-    return plan, replace(known, notes=(*mending, *known.notes, *lines, progress, *changed_code(info)))
+    return plan, replace(
+        known, notes=(*mending, *known.notes, *lines, progress, *changed_code(info), *changed_search(info))
+    )
 
 
 def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord | None:
@@ -135,6 +139,17 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> str:
     num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
     expected = expected_trials(plan.facts, known, plan.race)
     return f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."
+
+
+def changed_search(info: Mapping[str, Any]) -> list[str]:
+    """Returns a note if a search that proposes configurations began with another version of Optuna."""
+    began, present = info.get("packages", {}).get("optuna"), versions_of(["optuna"])["optuna"]
+    if info.get("search") not in PROPOSING or began == present:
+        return []
+    return [
+        f"Note: the search began with Optuna {began}, this is {present}: configurations that are drawn from now on may "
+        "not be those that an undisturbed sweep would have drawn."
+    ]
 
 
 def changed_code(info: Mapping[str, Any]) -> list[str]:

@@ -23,6 +23,7 @@ from mtlib.stages.effective_settings import length_counts
 from mtlib.stages.keys import Cut
 from mtlib.stages.plan import plan_stages
 from results.answers.group_words import few_groups_words
+from results.records.selection import PROPOSING
 from results.stats.effects.searched_keys import NO_VALUE, own_value
 from results.stats.groups import drawn_groups, text_groups_of
 from results.stats.texts import capitalized, value_text, value_texts
@@ -153,7 +154,7 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
             for key, item in domain.items()
         ]
         lines = [f"{options.num_drawn} configurations drawn by {options.search}, each trained {times}, from"]
-        starts_at_base = options.search == "tpe" and base_point(inputs.space) is not None
+        starts_at_base = options.search in PROPOSING and base_point(inputs.space) is not None
         return lines + drawn + ["The first is the base configuration."] * starts_at_base
     trials, steps = grid_trials(inputs.space), steps_of_each(options, inputs)
     texts = [value_texts([overrides[key] for overrides in trials]) for key in trials[0]]

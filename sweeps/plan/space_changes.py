@@ -136,7 +136,7 @@ def change_base(base: TrialConfig, encoder: str, options: SweepOptions) -> Trial
 def short_grid(asked: SearchSpace, base: TrialConfig, options: SweepOptions) -> SearchSpace:
     """Returns the space of --space around a changed base; the demonstration's whole plans of stages are short."""
     has_grid = bool(asked.grid) or options.search != "grid"
-    require(has_grid, f"--search must be tpe or random for space '{asked.name}', which has no grid", options.search)
+    require(has_grid, f"--search must be tpe, gp or random for space '{asked.name}', which has no grid", options.search)
     is_short = options.is_demonstration
     grid = change_plans(asked, lambda config: demo_stages(config.stages)) if is_short else asked.grid
     return dataclasses.replace(asked, base=base, grid=grid)

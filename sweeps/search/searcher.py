@@ -21,6 +21,7 @@ from ray.tune.search import Searcher
 
 from mtlib.config.trial import TrialConfig
 from results.records.replicated_best import Replicates, by_configuration, is_complete, mean_score
+from results.records.selection import PROPOSING
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.driver.trials.messages import Message
 from sweeps.driver.trials.stage_order import NOTHING_SHARED, StageKeys, choose_startable, done_ends, find_stage_keys
@@ -41,7 +42,7 @@ Pair = tuple[int, int]
 
 
 class SweepSearcher(Searcher):  # type: ignore[misc]
-    """Ask and tell over an Optuna study, for grid, random and TPE alike."""
+    """Ask and tell over an Optuna study, for every search alike."""
 
     def __init__(
         self,
@@ -187,9 +188,9 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         return self._made[pair]
 
     def _sample(self, number: int) -> None:
-        """Draws a new configuration; the first one of TPE is the base."""
+        """Draws a new configuration; the first one of a search that proposes is the base."""
         space, options = self._plan.space, self._plan.options
-        params = base_point(space) if number == 0 and options.search == "tpe" else None
+        params = base_point(space) if number == 0 and options.search in PROPOSING else None
         if params is None:
             trial, params = ask_new(self._study, space, options.search, options.seed, number)
         else:

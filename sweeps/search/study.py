@@ -3,19 +3,21 @@
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
 from mtlib.runtime.storage import local_path, open_folder, write_bytes
+from results.records.selection import NUM_RANDOM
 from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
 
@@ -24,6 +26,16 @@ LOCK_SUFFIX = ".lock"
 """With which Optuna names the lock of a journal."""
 NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
+SAMPLERS: Mapping[str, Callable[..., BaseSampler]] = {
+    "tpe": partial(
+        TPESampler, n_startup_trials=NUM_RANDOM, n_ei_candidates=24, multivariate=True, group=True, constant_liar=True
+    ),
+    "gp": partial(
+        GPSampler, n_startup_trials=NUM_RANDOM, deterministic_objective=False, warn_independent_sampling=False
+    ),
+}
+"""Samplers of the searches that propose, given a seed, with every argument that decides what they draw: defaults differ
+between versions of Optuna. Which ones: `docs/measurements/sweeps.md`."""
 
 
 def open_study(journal: Path, name: str, metric: str) -> optuna.Study:
@@ -152,9 +164,9 @@ def known_values(space: SearchSpace, search: str, params: Mapping[str, Any]) -> 
 
 def sampler_for(search: str, seed: int, number: int) -> BaseSampler:
     """Returns the sampler of one configuration. For a grid, whose points are enqueued, any will do."""
-    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
-    sampler_seed = int.from_bytes(digest[:4], "big")
-    return TPESampler(seed=sampler_seed) if search == "tpe" else RandomSampler(seed=sampler_seed)
+    own_seed = int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:4], "big")
+    with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
+        return SAMPLERS.get(search, RandomSampler)(seed=own_seed)
 
 
 def suggest_value(trial: optuna.Trial, title: str, item: Range) -> Any:

@@ -51,6 +51,9 @@ def read_hub_data(path: str, split: str, wanted: Wanted) -> Iterator[Row]:
         return
     (data, sources), name = load_split(path, split), f"{path} {split}"
     columns = present_columns(name, data.column_names, wanted)
+    mixed = [column for column in dict.fromkeys(columns) if is_json(data.features[column])]
+    rule = f"{name}: a column that is read must have values of one type"
+    require(not mixed, rule, f"{', '.join(mixed)} of type Json, as the library datasets reads mixed types")
     names = feature_names(data, columns[-1])
     for source, carried in names_in_files(sources, columns[-1]).items() if names else ():
         rule = f"{source}: column {columns[-1]} must have its classes in the order of the data set's first file"
@@ -64,6 +67,12 @@ def batches_of(data: "Dataset", size: int, columns: list[str]) -> Iterator[pa.Re
     """Yields these columns of a split in batches of so many rows at most."""
     for table in data.select_columns(list(dict.fromkeys(columns))).with_format("arrow").iter(size):
         yield from table.to_batches()
+
+
+def is_json(feature: Any) -> bool:
+    """Whether a column holds JSON texts, or lists of them. From version 5 on the library `datasets` reads a column of
+    mixed types so: a text in it has quotation marks, and a number is its digits."""
+    return type(getattr(feature, "feature", feature)).__name__ == "Json"
 
 
 def names_in_files(sources: Sequence[str], column: str) -> dict[str, tuple[str, ...]]:

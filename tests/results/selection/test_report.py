@@ -128,6 +128,8 @@ def test_searches_and_schedulers_that_used_dev_scores_are_named_once() -> None:
     assert sentence.startswith("TPE proposed trials and ASHA stopped trials")
     assert list(selection_legend(selection))[-1] == sentence
     assert " ".join(brief_verdict(selection)).endswith(sentence)
+    (sentence,) = optimism_sentences(searched(a=("gp", "none", 40), b=("gp", "none", 10), c=("tpe", "none", 10)))
+    assert sentence.startswith("A Gaussian process proposed trials by scores")
     (sentence,) = optimism_sentences(searched(a=("random", "asha", 40)))
     assert sentence.startswith("ASHA stopped trials")
 

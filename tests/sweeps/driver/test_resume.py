@@ -1,6 +1,7 @@
 """A resumed sweep: its stored options, its checks, and the trials that run again."""
 
 import dataclasses
+import importlib.metadata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,6 +142,24 @@ def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: Sweep
     changed = {key for key in info if info[key] != before.get(key)}
     assert changed == {"resumed", "options", "num_trials", "num_configurations"}
     assert (info["num_trials"], info["options"]["trials"], info["options"]["concurrent"]) == (5, 5, 1)
+
+
+def test_a_search_that_another_version_of_optuna_began_is_resumed_with_a_note(
+    sweep: Build, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = sweep()
+    monkeypatch.setattr("sweeps.driver.resume.versions_of", lambda _names: {"optuna": "7.1.0"})
+
+    def notes(search: str) -> list[str]:
+        write_sweep(begun.folder, {**read_sweep(begun.folder), "search": search})
+        _, known = resume_sweep(prepared_with(read_saved_options(begun.folder), inputs), "again")
+        return [line for line in known.notes if "Optuna" in line]
+
+    present = importlib.metadata.version("optuna")
+    for search in ("tpe", "gp"):
+        (line,) = notes(search)
+        assert line.startswith(f"Note: the search began with Optuna {present}, this is 7.1.0: ")
+    assert notes("random") == []
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_set_comes_after_the_settings_of_the_demonstration(options: Build, tiny_
 def test_space_without_a_grid_needs_a_search(options: Build) -> None:
     space = dataclasses.replace(SPACE, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
     message = one_line_error(short_grid, space, SPACE.base, options())
-    assert message == "--search must be tpe or random for space 'mine', which has no grid, got grid"
+    assert message == "--search must be tpe, gp or random for space 'mine', which has no grid, got grid"
     assert short_grid(space, SPACE.base, options(search="tpe")) == space
 
 

@@ -25,6 +25,7 @@ from sweeps.search.study import (
     open_study,
     sampler_for,
 )
+from tests.sweeps.search.recorded_draws import FILE, SEARCHES, SPACES, draws
 
 BATCHES = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
 RANGES = {
@@ -94,7 +95,7 @@ def test_grid_points_are_stored_with_their_numbers_in_any_order(tmp_path: Path, 
         assert trial.state == TrialState.RUNNING
 
 
-@pytest.mark.parametrize("search", ["random", "tpe"])
+@pytest.mark.parametrize("search", SEARCHES)
 def test_samples_depend_on_the_seed_alone(tmp_path: Path, tiny_config: TrialConfig, search: str) -> None:
     space = space_of(tiny_config, ranges={**WEIGHT, "encoder.max_length": Int(low=8, high=32)})
 
@@ -120,7 +121,7 @@ def test_new_study_replaces_the_journal_and_repeats_no_samples(tmp_path: Path, t
     assert before + after == [ask_new(undisturbed, space, "random", 0, number)[1] for number in range(5)]
 
 
-@pytest.mark.parametrize("search", ["random", "tpe"])
+@pytest.mark.parametrize("search", SEARCHES)
 def test_samples_without_conditions_are_those_of_optunas_fixed_distributions(
     tmp_path: Path, tiny_config: TrialConfig, search: str
 ) -> None:
@@ -136,7 +137,7 @@ def test_samples_without_conditions_are_those_of_optunas_fixed_distributions(
             owner.tell(own, -abs(asked.params["smart.weight"] - 2))
 
 
-@pytest.mark.parametrize("search", ["random", "tpe"])
+@pytest.mark.parametrize("search", SEARCHES)
 def test_samples_are_within_their_ranges_and_have_keys_whose_condition_holds(
     tmp_path: Path, tiny_config: TrialConfig, search: str
 ) -> None:
@@ -152,6 +153,18 @@ def test_samples_are_within_their_ranges_and_have_keys_whose_condition_holds(
         study.tell(trial, params.get("smart.epsilon", 0.0))
         seen.add(mode)
     assert seen == {"unit_norm", "paper", "random"}
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_command_draws_the_same_configurations_with_every_version_that_is_allowed(search: str, name: str) -> None:
+    """The same choices, and numbers up to the last digits, which another library of mathematics may round."""
+    recorded, drawn = json.loads(FILE.read_text())[search][name], draws(search, SPACES[name])
+    for number, (expected, found) in enumerate(zip(recorded, drawn, strict=True)):
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            is_number = isinstance(value, float)
+            assert found[key] == (pytest.approx(value, rel=1e-9) if is_number else value), (number, key)
 
 
 def test_condition_on_a_key_without_a_value_does_not_hold(tmp_path: Path, tiny_config: TrialConfig) -> None:
@@ -182,7 +195,24 @@ def test_tpe_learns_about_a_key_that_only_some_trials_have(tmp_path: Path, tiny_
     assert sum(abs(epsilon - 0.8) for epsilon in late) / len(late) < 0.2
 
 
-@pytest.mark.parametrize("search", ["random", "tpe"])
+def test_a_gaussian_process_is_repeated_by_its_seed_and_finds_a_peak(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    """The tenth configuration is the last that is drawn at random."""
+    space = space_of(tiny_config, ranges={**WEIGHT, "smart.mode": RANGES["smart.mode"]})
+
+    def weights(name: str) -> list[float]:
+        study, found = new_study(tmp_path, name), []
+        for number in range(14):
+            trial, params = ask_new(study, space, "gp", 0, number)
+            study.tell(trial, -((params["smart.weight"] - 2.5) ** 2))
+            found.append(params["smart.weight"])
+        return found
+
+    drawn = weights("a")
+    assert weights("b") == drawn
+    assert all(abs(weight - 2.5) < 0.2 for weight in drawn[-2:])
+
+
+@pytest.mark.parametrize("search", SEARCHES)
 def test_added_configuration_equals_one_that_was_asked_for_and_has_ended(
     tmp_path: Path, tiny_config: TrialConfig, search: str
 ) -> None:

@@ -142,7 +142,7 @@ def test_scheduler_is_refused_where_a_stage_may_end_early(options: Build, tiny_c
     assert one_line_error(check_patience, patient, options(scheduler="asha")) == rule
 
 
-@pytest.mark.parametrize("changes", [{"search": "tpe"}, {"scheduler": "asha"}])
+@pytest.mark.parametrize("changes", [{"search": "tpe"}, {"search": "gp"}, {"scheduler": "asha"}])
 def test_search_and_scheduler_compare_trials_of_the_same_tasks(options: Build, changes: dict[str, Any]) -> None:
     space = load_space("baselines")
     check_comparable(space, options())
