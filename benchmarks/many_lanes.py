@@ -112,7 +112,7 @@ def epoch_report(epoch: int) -> dict[str, Any]:
     place = {"step": 10 * epoch, "epoch": epoch, "seconds": 10.0}
     shared = {**place, "task": "sst", "split": "train", "value": 0.5}
     points = [{**shared, "metric": f"term{at}"} for at in range(NUM_POINTS)]
-    facts = {"scored_epoch": epoch, "is_last": epoch == EPOCHS, "score": scores["overall"], "scores": scores}
+    facts = {"is_last": epoch == EPOCHS, "score": scores["overall"], "scores": scores}
     return {**place, **facts, "points": points, "wall_seconds": 10.0 * epoch, "peak_memory_bytes": 10**9}
 
 
@@ -209,7 +209,7 @@ class StandInForTune:
         while time.monotonic() < end:
             for event in self._dispatcher.take_events(0.2):
                 if event.kind == "report":
-                    scored = {"epoch": event.facts["scored_epoch"], "best": event.record.best["overall"]}  # type: ignore[union-attr]
+                    scored = {"epoch": event.facts["epoch"], "best": event.record.best["overall"]}  # type: ignore[union-attr]
                     self._searcher.on_trial_result(self._ids[str(event.trial_id)], scored)
                     facts = {"epoch": event.facts["epoch"], "stop": False}
                     self._dispatcher.tell(Message(kind="verdict", trial_id=event.trial_id, facts=facts))

@@ -19,6 +19,11 @@ ALL_TASKS_PREFIX = "tasks.*."
 ALL_STAGES_PREFIX = "stages.*."
 """Beginning of a key of every stage."""
 
+LEARNING_SEARCHES: Mapping[str, str] = {"tpe": "TPE", "gp": "a Gaussian process"}
+"""Values of `--search` that propose configurations by the scores of earlier ones, with their titles."""
+NUM_STARTUP_TRIALS = 10
+"""Until so many configurations have ended, such a search draws at random."""
+
 JOINED_BY = " + "
 """Between the parts of the title of keys that vary together."""
 

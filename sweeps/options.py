@@ -172,6 +172,8 @@ class SweepOptions:
         require(not self.packs_gpus or self.workers == 1, rule, f"{self.workers} workers")
         rule = "--trials must be left out with --search grid, which trains each grid point once"
         require(self.search != "grid" or self.trials is None, rule, self.trials)
+        rule = "--scheduler must be none with --search gp, which learns only from trainings that went to their end"
+        require(self.search != "gp" or self.scheduler == "none", rule, self.scheduler)
         rule = "--search grid must have a list of values for each key of --vary"
         ranges = [f"{key}={given}" for key, given in self.vary.items() if is_range(given)]
         require(self.search != "grid" or not ranges, rule, ", ".join(ranges))

@@ -9,18 +9,9 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-OF_THE_SHELL = (
-    "HF_",
-    "HUGGINGFACE_",
-    "TRANSFORMERS_",
-    "WANDB_",
-    "MLFLOW_",
-    "RAY_",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "PYTHONDONT",
-)
-"""Beginnings of variables that a user's shell or cluster may set, of which no test depends."""
+OF_THE_SHELL = ("HF_", "TRANSFORMERS_", "WANDB_", "MLFLOW_", "RAY_ADDRESS", "NO_COLOR", "FORCE_COLOR")
+"""Beginnings of variables that a user's shell or a cluster may set and that change what libraries do, such as to ask no
+hub (`HF_HUB_OFFLINE`), or to use a Ray that is running."""
 for variable in [name for name in os.environ if name.startswith(OF_THE_SHELL)]:
     del os.environ[variable]
 

@@ -214,12 +214,15 @@ def reason_of_failure(name: str, error: Exception) -> str:
     """Returns why an encoder cannot be loaded, by its error, and by its files where it is a folder."""
     if "trust_remote_code" in str(error):  # the argument with which `transformers` would run it
         return "it brings code of its own, which is not run; its family must be one of transformers"
-    if "tiktoken" in str(error) and not importlib.util.find_spec("sentencepiece"):  # `transformers` names the former
-        return "it has no tokenizer.json, and its vocabulary is one that sentencepiece reads: pip install sentencepiece"
     folder = Path(name)
     weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
     others = sorted(path for path in folder.glob("*") if path.suffix in (".json", ".txt", ".model"))
-    return fault_of_files([*others, *weights]) or first_line(error)
+    if fault := fault_of_files([*others, *weights]):
+        return fault
+    names_tiktoken = "`tiktoken` is required" in str(error)  # also for a file that sentencepiece reads
+    if names_tiktoken and not importlib.util.find_spec("sentencepiece"):
+        return "its tokenizer is in a file that sentencepiece reads; pip install sentencepiece"
+    return first_line(error)
 
 
 def describe_model(name: str, model: nn.Module, tokenizer: Any, tokenizer_json: str | None = None) -> PretrainedEncoder:

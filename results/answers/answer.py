@@ -278,14 +278,18 @@ def training_line(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iter
     several = [own for own in finished if OVERALL in own.best_epoch and num_scored(stages[own.config]) > 1]
     late, all_of_them = sum(own.best_epoch[OVERALL] == own.epochs for own in several), counted(len(several), "trial")
     improving = f" {late} of {all_of_them} were still improving when they ended: longer training may differ."
-    may_end = "up to " if any(stage.get("patience") for found in stages.values() for stage in found) else ""
+    has_patience = any(stage.get("patience") for found in stages.values() for stage in found)
+    may_end = "up to " if has_patience and len(epochs) == 1 else ""
     how = f"{range_text(steps, 'step')} in {may_end}{range_text(epochs, 'epoch')}"
     yield f"Trained {how}{size}{base}.{improving if 2 * late > len(several) else ''}"
 
 
 def num_scored(stages: Sequence[Mapping[str, Any]]) -> int:
-    """How many epochs of these stages, of a configuration of any version, are scored."""
-    return sum(math.ceil(stage["epochs"] / stage.get("score_every", 1)) for stage in stages)
+    """How many epochs have an overall score by these stages, of a configuration of any version: dev is scored, and
+    every task has been active."""
+    counts = [math.ceil(stage["epochs"] / stage.get("score_every", 1)) for stage in stages]
+    num_active = [len({task for stage in stages[: at + 1] for task in stage["tasks"]}) for at in range(len(stages))]
+    return sum(count for count, number in zip(counts, num_active, strict=True) if number == num_active[-1])
 
 
 def base_text(key: SearchedKey) -> str:

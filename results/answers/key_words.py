@@ -175,8 +175,8 @@ def forecast_words(found: Forecast, cost: Callable[[int], str]) -> str:
         of = "" if found.of is None else f", such as that of {value_text(found.of.value)}"
         return f"No number of replicates would show a difference of {amount(found.size)}{of}: dev is too small{rows}."
     if found.needed is None or found.needed > most:
-        number = f"more than {MAX_REPLICATES}" if found.needed is None else f"about {found.needed}"
-        worth = "" if found.of is None else ", more than it is worth"
+        number = f"more than {MAX_REPLICATES}" if found.needed is None else found.needed
+        worth = "" if found.of is None else ", which is seldom worth it"
         return f"{what} takes {number} replicates to find{worth}."
     if found.is_found and found.of is None:
         return f"{what} is found with the present replicates."

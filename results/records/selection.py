@@ -13,10 +13,6 @@ from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
 OWN_SWEEP = "."
-PROPOSING: Mapping[str, str] = {"tpe": "TPE", "gp": "a Gaussian process"}
-"""Searches that propose configurations by the scores of earlier ones, with their titles."""
-NUM_RANDOM = 10
-"""Configurations that such a search draws at random before it proposes any."""
 """What the file calls the sweep in whose folder it is; what is read has the present place of that folder."""
 
 

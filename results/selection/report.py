@@ -9,8 +9,9 @@ from mtlib.tasks import Task, title_of
 from results.answers.slices_table import render_slices
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, title_of_method
 from results.records.files import folder_name
-from results.records.selection import NUM_RANDOM, PROPOSING, HeldOutScores, MethodScore, Selection, TaskSelection
+from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
 from results.stats.texts import capitalized, change_text, error_text
+from search_spaces.domain import LEARNING_SEARCHES, NUM_STARTUP_TRIALS
 
 MAX_MEMBERS = 10
 """Members of a task that are listed."""
@@ -226,14 +227,14 @@ def optimism_sentences(selection: Selection) -> list[str]:
     """Returns what cross-fitting cannot correct, in at most one sentence:
     trials that were proposed or stopped by dev scores.
 
-    Cross-fitting takes trials as given, but TPE has proposed them, and ASHA has stopped them, by scores on all of dev.
+    Cross-fitting takes trials as given, but a search has proposed them, and ASHA stopped them, by scores on all of dev.
     """
     searches = selection.searches.values()
-    proposing = dict.fromkeys(
-        PROPOSING[own.search] for own in searches if own.search in PROPOSING and own.num_configurations > NUM_RANDOM
-    )
+    learning = [own.search for own in searches if own.num_configurations > NUM_STARTUP_TRIALS]
+    proposing = dict.fromkeys(LEARNING_SEARCHES[search] for search in learning if search in LEARNING_SEARCHES)
     has_stopped = any(own.scheduler == "asha" for own in searches)
-    causes = [f"{title} proposed trials" for title in proposing] + ["ASHA stopped trials"] * has_stopped
+    causes = [f"{' and '.join(proposing)} proposed trials"] if proposing else []
+    causes += ["ASHA stopped trials"] * has_stopped
     if not causes:
         return []
     return [

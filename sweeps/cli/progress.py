@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from mtlib.metrics.constant_prediction import collapsed_tasks
-from mtlib.runtime.command_line import counted, duration, in_words
+from mtlib.runtime.command_line import duration, in_words
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
 from results.answers.race_words import progress_words
 from results.records.trial_folder import log_path
@@ -42,7 +42,7 @@ def show_progress(console: Console, table: TrialTable) -> Iterator[OnEvent]:
             yield plain_printer(lambda lines: show_lines(lines, console.file), table, started)
             return
         with redrawn_lines(console, lambda width: live_lines(table, started, width)) as show_above:
-            yield lambda event: show_above([*lasting_lines(event), *collapse_lines(event, table)])
+            yield lambda event: show_above([*lasting_lines(event), *notes_on_end(event, table)])
     except SystemExit as error:  # rich raises it when standard output is closed
         raise BrokenPipeError from error
 
@@ -76,10 +76,8 @@ def plain_lines(event: Event, table: TrialTable, started: float) -> list[str]:
         texts = score_texts(record, table.plan.tasks) if event.facts["scores"] else ["not scored"]
         lines.append(f"{name} epoch {record.epochs}: {', '.join(texts)}")
     elif event.kind == "ended" and event.facts["was_started"]:
-        is_early = record.status == "complete" and record.steps < event.facts["planned_steps"]
-        early = f", {counted(record.steps, 'step')}: dev scores no longer rose" if is_early else ""
-        lines.append(f"{name} {record.status} after {duration(record.wall_seconds)}{early}")
-        lines += collapse_lines(event, table)
+        lines.append(f"{name} {record.status} after {duration(record.wall_seconds)}")
+        lines += notes_on_end(event, table)
         lines.append(summary(table, started))
     return lines
 
@@ -110,11 +108,20 @@ def lasting_lines(event: Event) -> list[str]:
     return []
 
 
+def notes_on_end(event: Event, table: TrialTable) -> list[str]:
+    """Returns what is worth a line of a trial that has ended: that a patience ran out, and collapses."""
+    record, facts = event.record, event.facts
+    if event.kind != "ended" or record is None or facts["how"] not in COMPLETED:
+        return []
+    steps = f"{record.steps:,} of {facts['planned_steps']:,} steps"
+    early = [f"{event.trial_id}: a stage ended early, as its dev score no longer rose: {steps}"]
+    is_early: bool = record.steps < facts["planned_steps"]
+    return [*early * is_early, *collapse_lines(event, table)]
+
+
 def collapse_lines(event: Event, table: TrialTable) -> list[str]:
     """Returns of which tasks a trial that has ended gives nearly all dev rows one prediction, in a line, and whether
     others of its configuration do not: of those that were trained since the sweep was started or resumed."""
-    if event.kind != "ended" or event.facts["how"] not in COMPLETED:
-        return []
     row = table.rows[str(event.trial_id)]
     titles = [table.plan.tasks[task].title for task, is_one in row.constant.items() if is_one]
     alike = [one for one in list(table.rows.values()) if one.record.number == row.record.number]

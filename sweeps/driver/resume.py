@@ -12,7 +12,6 @@ from mtlib.runtime.storage import open_folder
 from results.answers.race_words import decision_lines
 from results.records.expected_trials import expected_trials
 from results.records.race import RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
-from results.records.selection import PROPOSING
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import (
     FIRST_LOOK,
@@ -23,6 +22,7 @@ from results.records.trials import (
     read_sweep,
     write_sweep,
 )
+from search_spaces.domain import LEARNING_SEARCHES
 from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
@@ -73,9 +73,8 @@ def resume_sweep(prepared: PreparedSweep, command: str) -> tuple[SweepPlan, Know
         lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
     mending = [] if damage is None else [f"{damage}; it is written again from its copy"]
-    return plan, replace(
-        known, notes=(*mending, *known.notes, *lines, progress, *changed_code(info), *changed_search(info))
-    )
+    changed = [*changed_code(info), *changed_optuna(info, plan, known.records)]
+    return plan, replace(known, notes=(*mending, *known.notes, *lines, progress, *changed))
 
 
 def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord | None:
@@ -141,10 +140,12 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> str:
     return f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."
 
 
-def changed_search(info: Mapping[str, Any]) -> list[str]:
-    """Returns a note if a search that proposes configurations began with another version of Optuna."""
-    began, present = info.get("packages", {}).get("optuna"), versions_of(["optuna"])["optuna"]
-    if info.get("search") not in PROPOSING or began == present:
+def changed_optuna(info: Mapping[str, Any], plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
+    """Returns a note if a search that learns is to draw further configurations with another version of Optuna than it
+    began with."""
+    began, present = info.get("packages", {}).get("optuna", "of another version"), versions_of(["optuna"]).get("optuna")
+    is_over = plan.num_configurations <= len({own.number for own in known})
+    if plan.options.search not in LEARNING_SEARCHES or is_over or began == present:
         return []
     return [
         f"Note: the search began with Optuna {began}, this is {present}: configurations that are drawn from now on may "

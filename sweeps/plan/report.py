@@ -23,11 +23,10 @@ from mtlib.stages.effective_settings import length_counts
 from mtlib.stages.keys import Cut
 from mtlib.stages.plan import plan_stages
 from results.answers.group_words import few_groups_words
-from results.records.selection import PROPOSING
 from results.stats.effects.searched_keys import NO_VALUE, own_value
 from results.stats.groups import drawn_groups, text_groups_of
 from results.stats.texts import capitalized, value_text, value_texts
-from search_spaces.domain import Choice, Condition, Float, Range, key_title
+from search_spaces.domain import LEARNING_SEARCHES, Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, encoder_names, grid_trials, search_domain
 from search_spaces.space_file import is_path
 from search_spaces.space_json import as_tuples
@@ -154,7 +153,9 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
             for key, item in domain.items()
         ]
         lines = [f"{options.num_drawn} configurations drawn by {options.search}, each trained {times}, from"]
-        starts_at_base = options.search in PROPOSING and base_point(inputs.space) is not None
+        starts_at_base = options.search in LEARNING_SEARCHES and base_point(inputs.space) is not None
+        if options.search == "gp" and conditions:
+            drawn.append("Keys with a condition are drawn at random; --search tpe learns about them too.")
         return lines + drawn + ["The first is the base configuration."] * starts_at_base
     trials, steps = grid_trials(inputs.space), steps_of_each(options, inputs)
     texts = [value_texts([overrides[key] for overrides in trials]) for key in trials[0]]

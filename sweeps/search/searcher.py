@@ -21,8 +21,8 @@ from ray.tune.search import Searcher
 
 from mtlib.config.trial import TrialConfig
 from results.records.replicated_best import Replicates, by_configuration, is_complete, mean_score
-from results.records.selection import PROPOSING
 from results.records.trials import UNFINISHED, TrialRecord
+from search_spaces.domain import LEARNING_SEARCHES
 from sweeps.driver.trials.messages import Message
 from sweeps.driver.trials.stage_order import NOTHING_SHARED, StageKeys, choose_startable, done_ends, find_stage_keys
 from sweeps.driver.trials.table import TrialRow, TrialTable
@@ -42,7 +42,7 @@ Pair = tuple[int, int]
 
 
 class SweepSearcher(Searcher):  # type: ignore[misc]
-    """Ask and tell over an Optuna study, for every search alike."""
+    """Ask and tell over an Optuna study, whichever search it is."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def _sample(self, number: int) -> None:
         """Draws a new configuration; the first one of a search that proposes is the base."""
         space, options = self._plan.space, self._plan.options
-        params = base_point(space) if number == 0 and options.search in PROPOSING else None
+        params = base_point(space) if number == 0 and options.search in LEARNING_SEARCHES else None
         if params is None:
             trial, params = ask_new(self._study, space, options.search, options.seed, number)
         else:

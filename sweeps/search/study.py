@@ -17,8 +17,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
 from mtlib.runtime.storage import local_path, open_folder, write_bytes
-from results.records.selection import NUM_RANDOM
-from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
+from search_spaces.domain import NUM_STARTUP_TRIALS, Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
 
 JOURNAL_NAME = "optuna-journal.log"
@@ -28,10 +27,15 @@ NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
 SAMPLERS: Mapping[str, Callable[..., BaseSampler]] = {
     "tpe": partial(
-        TPESampler, n_startup_trials=NUM_RANDOM, n_ei_candidates=24, multivariate=True, group=True, constant_liar=True
+        TPESampler,
+        n_startup_trials=NUM_STARTUP_TRIALS,
+        n_ei_candidates=24,
+        multivariate=True,
+        group=True,
+        constant_liar=True,
     ),
     "gp": partial(
-        GPSampler, n_startup_trials=NUM_RANDOM, deterministic_objective=False, warn_independent_sampling=False
+        GPSampler, n_startup_trials=NUM_STARTUP_TRIALS, deterministic_objective=False, warn_independent_sampling=False
     ),
 }
 """Samplers of the searches that propose, given a seed, with every argument that decides what they draw: defaults differ

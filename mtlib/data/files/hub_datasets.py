@@ -52,8 +52,8 @@ def read_hub_data(path: str, split: str, wanted: Wanted) -> Iterator[Row]:
     (data, sources), name = load_split(path, split), f"{path} {split}"
     columns = present_columns(name, data.column_names, wanted)
     mixed = [column for column in dict.fromkeys(columns) if is_json(data.features[column])]
-    rule = f"{name}: a column that is read must have values of one type"
-    require(not mixed, rule, f"{', '.join(mixed)} of type Json, as the library datasets reads mixed types")
+    rule = f"{name}: the values of a column that is read must have one type in the files, all numbers or all texts"
+    require(not mixed, rule, f"{', '.join(mixed)} of type Json, which the library datasets gives to mixed types")
     names = feature_names(data, columns[-1])
     for source, carried in names_in_files(sources, columns[-1]).items() if names else ():
         rule = f"{source}: column {columns[-1]} must have its classes in the order of the data set's first file"
@@ -70,8 +70,8 @@ def batches_of(data: "Dataset", size: int, columns: list[str]) -> Iterator[pa.Re
 
 
 def is_json(feature: Any) -> bool:
-    """Whether a column holds JSON texts, or lists of them. From version 5 on the library `datasets` reads a column of
-    mixed types so: a text in it has quotation marks, and a number is its digits."""
+    """Whether a column, or the elements of its lists, are JSON: since version 4.7 the library `datasets` gives this
+    type to a column of a file whose values have several types, and its texts then have quotation marks."""
     return type(getattr(feature, "feature", feature)).__name__ == "Json"
 
 

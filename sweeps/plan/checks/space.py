@@ -10,8 +10,7 @@ from mtlib.data.row_sources import HELD
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import expanded_path
-from results.records.selection import PROPOSING
-from search_spaces.domain import ALL_STAGES_PREFIX, expand_tasks
+from search_spaces.domain import ALL_STAGES_PREFIX, LEARNING_SEARCHES, expand_tasks
 from search_spaces.space import SearchSpace, changed_keys, choice_values, grid_trials, search_domain
 from sweeps.options import ENCODER_KEY, SweepOptions
 from sweeps.plan.checks.inert_keys import check_keys_matter
@@ -103,15 +102,12 @@ def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
     """
     found = sorted({config.active_tasks for config in space.configs})
     is_race = options.until_decided is not None and not all(space.metric in tasks for tasks in found)
-    is_compared = options.search in PROPOSING or options.scheduler != "none" or is_race
+    is_compared = options.search in LEARNING_SEARCHES or options.scheduler != "none" or is_race
     if options.claim is not None and is_race:
         rule = "--claim must end in 'in TASK' where the two train different tasks, with a task that both train"
         require(len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
-    compares = (
-        f"--search {' and '.join(PROPOSING)} and --scheduler compare"
-        if options.until_decided is None
-        else "--until-decided compares"
-    )
+    searches = "--search tpe, --search gp and --scheduler compare"
+    compares = searches if options.until_decided is None else "--until-decided compares"
     rule = f"{compares} trials, which in space '{space.name}' train different tasks"
     way = " (a grid with --replicates 3 shows the effects on each task instead)"
     require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found) + way)

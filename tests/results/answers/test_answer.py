@@ -21,7 +21,7 @@ from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.groups import drawn_groups
 from results.stats.ranking import RankedConfiguration
 from search_spaces.claim import read_claim
-from search_spaces.presets import general
+from search_spaces.presets import bert_and_beyond, general
 from tests.results.answers.test_ranking_table import compared, row_of
 from tests.results.stats.test_power import precision
 
@@ -307,6 +307,9 @@ def test_trials_that_were_scored_once_may_improve_unseen_and_a_patience_may_leav
         return lines_of(effects, [replace(make_record(number), **fields) for number in range(3)])[-1]
 
     assert "improving" not in last_line(config)
+    config = bert_and_beyond().override({"stages.1.epochs": 3, "stages.1.score_every": 3})  # after QQP alone
+    assert "improving" not in last_line(config)
+    config = general(TASKS).override({"stages.0.epochs": 3})
     twice = last_line(config.override({"stages.0.score_every": 2, "stages.0.patience": 1}))
     assert twice.startswith("Trained 60 steps in up to 3 epochs, ")
     assert "3 of 3 trials were still improving when they ended" in twice

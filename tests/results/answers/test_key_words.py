@@ -179,12 +179,12 @@ def test_small_p_values_are_bounded() -> None:
         ),
         (
             {"needed": 11},
-            "A difference as small as that of 0.45 (.020) takes about 11 replicates to find, more than it is worth.",
+            "A difference as small as that of 0.45 (.020) takes 11 replicates to find, which is seldom worth it.",
         ),
         (
             {"needed": None},
-            "A difference as small as that of 0.45 (.020) takes more than 200 replicates to find, more than it is "
-            "worth.",
+            "A difference as small as that of 0.45 (.020) takes more than 200 replicates to find, which is seldom "
+            "worth it.",
         ),
         (
             {"times_rows": float("inf"), "of": None},

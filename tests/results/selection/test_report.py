@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from optuna.samplers import TPESampler
 
 from mtlib.data.tables import Table
 from mtlib.metrics.table import METRICS
@@ -27,7 +25,6 @@ from results.records.selection import (
     read_selection,
 )
 from results.selection.report import (
-    NUM_RANDOM_OF_TPE,
     brief_verdict,
     describe_pool,
     one_model_sentences,
@@ -39,6 +36,7 @@ from results.selection.report import (
     verdict,
 )
 from results.selector import main
+from search_spaces.domain import NUM_STARTUP_TRIALS
 from tests.results.conftest import ROWS
 from tests.results.records.test_selection import build_selection as recorded_selection
 from tests.results.selection.scored_sweep import build_sweep
@@ -130,14 +128,15 @@ def test_searches_and_schedulers_that_used_dev_scores_are_named_once() -> None:
     assert " ".join(brief_verdict(selection)).endswith(sentence)
     (sentence,) = optimism_sentences(searched(a=("gp", "none", 40), b=("gp", "none", 10), c=("tpe", "none", 10)))
     assert sentence.startswith("A Gaussian process proposed trials by scores")
+    (sentence,) = optimism_sentences(searched(a=("gp", "none", 40), b=("tpe", "asha", 40)))
+    assert sentence.startswith("A Gaussian process and TPE proposed trials and ASHA stopped trials by scores")
     (sentence,) = optimism_sentences(searched(a=("random", "asha", 40)))
     assert sentence.startswith("ASHA stopped trials")
 
 
-def test_the_first_trials_of_tpe_are_drawn_at_random() -> None:
-    assert signature(TPESampler).parameters["n_startup_trials"].default == NUM_RANDOM_OF_TPE
-    assert optimism_sentences(searched(a=("tpe", "none", NUM_RANDOM_OF_TPE))) == []
-    assert optimism_sentences(searched(a=("tpe", "none", NUM_RANDOM_OF_TPE + 1))) != []
+def test_a_search_of_as_few_configurations_as_are_drawn_at_random_has_proposed_none() -> None:
+    assert optimism_sentences(searched(a=("tpe", "none", NUM_STARTUP_TRIALS))) == []
+    assert optimism_sentences(searched(a=("tpe", "none", NUM_STARTUP_TRIALS + 1))) != []
     assert optimism_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
 
 

@@ -147,19 +147,20 @@ def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: Sweep
 def test_a_search_that_another_version_of_optuna_began_is_resumed_with_a_note(
     sweep: Build, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = sweep()
+    begun = sweep("complete", "complete")
     monkeypatch.setattr("sweeps.driver.resume.versions_of", lambda _names: {"optuna": "7.1.0"})
 
-    def notes(search: str) -> list[str]:
-        write_sweep(begun.folder, {**read_sweep(begun.folder), "search": search})
-        _, known = resume_sweep(prepared_with(read_saved_options(begun.folder), inputs), "again")
+    def notes(search: Any, **changes: Any) -> list[str]:
+        changes = {"search": search, "scheduler": "none", **changes}
+        _, known = resume(dataclasses.replace(begun, **changes), inputs)
         return [line for line in known.notes if "Optuna" in line]
 
     present = importlib.metadata.version("optuna")
     for search in ("tpe", "gp"):
-        (line,) = notes(search)
+        (line,) = notes(search, extend=1)
         assert line.startswith(f"Note: the search began with Optuna {present}, this is 7.1.0: ")
-    assert notes("random") == []
+    assert notes("random", extend=1) == []
+    assert notes("tpe") == [], "nothing is left to draw"
 
 
 @pytest.mark.parametrize(

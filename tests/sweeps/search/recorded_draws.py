@@ -1,6 +1,6 @@
 """Configurations that each search draws, recorded: a command draws the same with every version that is allowed.
 
-After a change of what is drawn that is meant, `python -m tests.sweeps.search.recorded_draws` records them again.
+After an intended change, `python -m tests.sweeps.search.recorded_draws` records them again.
 """
 
 import json
@@ -28,7 +28,7 @@ PLAIN: Mapping[SearchKey, Range] = {
     "smart.num_steps": Int(low=1, high=3),
     BATCHES: Choice(values=((8, 4), (16, 8), (4, 8))),
 }
-SOME_CONDITIONAL: Mapping[SearchKey, Range] = {
+RANGES: Mapping[SearchKey, Range] = {
     "smart.mode": Choice(values=("unit_norm", "paper", "random")),
     "smart.num_steps": Int(low=1, high=3),
     "smart.epsilon": Float(low=1e-5, high=1e-2, log=True),
@@ -41,7 +41,7 @@ CONDITIONS: Mapping[SearchKey, Condition] = {
 SPACES = {
     "plain": SearchSpace(name="plain", question="?", base=bert_and_beyond(), ranges=PLAIN),
     "conditional": SearchSpace(
-        name="conditional", question="?", base=bert_and_beyond(), ranges=SOME_CONDITIONAL, conditions=CONDITIONS
+        name="conditional", question="?", base=bert_and_beyond(), ranges=RANGES, conditions=CONDITIONS
     ),
 }
 
@@ -63,7 +63,7 @@ def draws(search: str, space: SearchSpace) -> list[dict[str, Any]]:
 
 
 def score(params: Mapping[SearchKey, Any]) -> float:
-    """A score with a peak, that differs among all configurations."""
+    """A score that depends on every value."""
     numbers = [value for value in params.values() if isinstance(value, int | float)]
     return -sum(abs(value - 0.8) for value in numbers) + 0.1 * (params.get("smart.mode") == "paper")
 

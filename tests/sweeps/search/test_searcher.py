@@ -205,7 +205,7 @@ def test_after_a_stop_nothing_is_suggested_and_ends_still_reach_the_study(make_p
 
 
 @pytest.mark.parametrize(("search", "is_base"), [("tpe", True), ("gp", True), ("random", False)])
-def test_first_configuration_of_tpe_is_the_base(make_plan: MakePlan, search: str, is_base: bool) -> None:
+def test_a_search_that_learns_begins_with_the_base(make_plan: MakePlan, search: str, is_base: bool) -> None:
     plan = make_plan(search=search, trials=3, grid={}, ranges={"smart.weight": Float(low=0, high=10)}, replicates=2)
     run = Run(plan)
     run.run_to_end()

@@ -114,8 +114,8 @@ def test_a_column_of_mixed_types_that_the_library_reads_as_json_is_refused_by_na
     lines = ["{" + ", ".join(f'"{name}": {value}' for name, value in row.items()) + "}\n" for row in rows]
     (folder / "train.jsonl").write_text("".join(lines))
     message = one_line_error(read, f"hf://{folder}")
-    if hasattr(datasets, "Json"):  # since version 5; earlier ones refuse the file
-        assert f"values of one type, got {column} of type Json" in message
+    if hasattr(datasets, "Json"):  # since version 4.7
+        assert f"all texts, got {column} of type Json" in message
 
 
 def test_rows_of_several_files_are_numbered_through(train: datasets.Dataset, tmp_path: Path) -> None:
