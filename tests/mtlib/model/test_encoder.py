@@ -1,6 +1,7 @@
 """Loading and copying of encoders, against transformers."""
 
 import dataclasses
+import importlib.util
 import json
 import shutil
 import sys
@@ -13,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import (
+    AlbertConfig,
     AutoModel,
     AutoTokenizer,
     BertConfig,
@@ -183,6 +185,14 @@ def loading_error(folder: Path) -> str:
     message = one_line_error(load_encoder, str(folder))
     assert str(folder) in message
     return message
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sentencepiece") is not None, reason="sentencepiece would read it")
+def test_a_tokenizer_that_sentencepiece_reads_names_that_package(tmp_path: Path) -> None:
+    """What transformers raises names another one."""
+    AlbertConfig().save_pretrained(tmp_path)
+    (tmp_path / "spiece.model").write_bytes(b"pieces")
+    assert "pip install sentencepiece" in loading_error(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def draws(search: str, space: SearchSpace) -> list[dict[str, Any]]:
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
 
 
-def score(params: Mapping[SearchKey, Any]) -> float:
+def score(params: Mapping[Any, Any]) -> float:
     """A score that depends on every value."""
     numbers = [value for value in params.values() if isinstance(value, int | float)]
     return -sum(abs(value - 0.8) for value in numbers) + 0.1 * (params.get("smart.mode") == "paper")
