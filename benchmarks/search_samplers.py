@@ -2,7 +2,7 @@
 
 Command:  python benchmarks/search_samplers.py [--worlds 60] [--trials 20 40] [--lanes 1 4] [--spaces NAME ...]
           [--only WAY ...]
-Cost:     of a world with 40 configurations on one core about 3 s for each way of TPE, 20 s for the Gaussian process
+Cost:     of a world with 40 configurations on one core .2 to .4 s for a way of TPE, 8 to 20 s for the Gaussian process
 Prints:   for each space, number of lanes and of configurations: how much better the chosen configuration truly is than
           that of random search, in thousandths of the overall score, with its 95 % interval, and seconds for a draw
 
