@@ -1,6 +1,12 @@
 """Nodes that are about to be taken away, as `ray drain-node` and clouds with spot machines announce."""
 
-from ray.train import get_preemption_info
+try:
+    from ray.train import get_preemption_info
+except ImportError:  # Ray before 2.58 announces no node to its workers: trials of one go on from their newest points
+
+    def get_preemption_info() -> None:
+        """Knows of no node."""
+
 
 ASK_STEPS = 20
 """Between two questions: in each all workers of a lane call an actor of Ray Train and wait for each other."""

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -12,6 +13,7 @@ from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.architecture_check import TRIED_FAMILIES
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from tests.docs.encoder_support import PLAIN, Material, support_of, table_rows, train_shortly
+from tests.mtlib.checkpoints.test_onnx_files import OLD_EXPORTER
 from tests.scripts import ROOT
 
 PAGE = ROOT / "docs" / "encoders.md"
@@ -27,6 +29,7 @@ def material(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretra
     return tiny_config, tiny_corpus, tiny_encoder
 
 
+@pytest.mark.skipif(torch.__version__ < (2, 10), reason=OLD_EXPORTER)
 @pytest.mark.parametrize("name", ["bert", "xlm"])
 def test_rows_of_the_table_are_right(name: str, material: Material, tmp_path: Path) -> None:
     row, *_ = table_rows({name: support_of(name, material, tmp_path)})[2:]

@@ -20,6 +20,7 @@ import ray
 from scipy.special import softmax
 from transformers import AutoModel
 
+import sweeps.api
 import sweeps.driver.run_sweep
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
@@ -58,7 +59,16 @@ def places(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> dict
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans ask no Ray that another test has begun what its nodes can do, which takes seconds."""
+    monkeypatch.setattr(sweeps.api, "ray_address", lambda: None)
+
+
+@pytest.fixture
+def plans(
+    without_ray: None,  # noqa: ARG001 - plans ask none
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[SweepPlan]:
     """The plans of the sweeps that would run; nothing is trained."""
     found: list[SweepPlan] = []
 
@@ -93,6 +103,7 @@ def test_verbose_prints_what_the_command_prints(
     assert "Files: " in text
 
 
+@pytest.mark.usefixtures("without_ray")
 @pytest.mark.parametrize(("verdict", "code"), [("shown", 0), ("excluded", 5), ("open", 6)])
 def test_claim_ends_complete_with_any_verdict(
     verdict: str, code: int, places: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -25,26 +25,35 @@ def read_excel_stream(stream: IO[bytes], name: str, wanted: Wanted) -> Iterator[
 
 def excel_rows(stream: IO[bytes], name: str) -> list[list[Any]]:
     """Returns the values of the one sheet that has rows; ValueError as `read_excel_stream`."""
-    import pandas as pd  # here: it takes long to import
-
     try:
-        sheets = pd.read_excel(stream, sheet_name=None, header=None, dtype=object, na_filter=False, engine="openpyxl")
+        from openpyxl import load_workbook  # only this needs it
     except ImportError as error:
         rule = f"{name} needs the library openpyxl: pip install 'multitask-sweeps[excel]'"
         raise ValueError(f"{rule} ({first_line(error)})") from error
+    try:
+        sheets = {sheet.title: sheet_rows(sheet) for sheet in load_workbook(stream, read_only=True, data_only=True)}
     except Exception as error:  # the library raises many kinds
         raise ValueError(f"{name} must be an Excel file that can be read, got: {first_line(error)}") from error
-    filled = {title: sheet for title, sheet in sheets.items() if not sheet.empty}
-    require(len(filled) == 1, f"{name} must have one sheet with rows", ", ".join(map(str, filled)) or "none")
-    rows: list[list[Any]] = next(iter(filled.values())).to_numpy().tolist()
-    return rows
+    filled = {title: rows for title, rows in sheets.items() if rows}
+    require(len(filled) == 1, f"{name} must have one sheet with rows", ", ".join(filled) or "none")
+    return next(iter(filled.values()))
+
+
+def sheet_rows(sheet: Any) -> list[list[Any]]:
+    """Returns the values of a sheet's cells, None for an error, in rows of one length up to the last that has any."""
+    sheet.reset_dimensions()  # programs write wrong ones
+    rows = [[None if cell.data_type == "e" else cell.value for cell in row] for row in sheet.iter_rows()]
+    widths = [max((at for at, value in enumerate(row, 1) if value is not None), default=0) for row in rows]
+    num_rows = max((number for number, width in enumerate(widths, 1) if width), default=0)
+    return [(row + [None] * max(widths))[: max(widths)] for row in rows[:num_rows]]
 
 
 def excel_records(rows: Sequence[Sequence[Any]], name: str) -> Iterator[Row]:
     """Yields the cells of every row that has any, as text."""
     for number, row in enumerate(rows, 1):
         where = f"{name}: row {number}"
-        typed = [own if isinstance(own, str | int | float | None) else str(own) for own in row]  # dates and times too
+        whole = [int(own) if isinstance(own, float) and own.is_integer() else own for own in row]  # as Excel shows it
+        typed = [own if isinstance(own, str | int | float | None) else str(own) for own in whole]  # dates and times too
         cells = [cell_text(where, str(at), own) for at, own in enumerate(typed, 1)]
         if any(cells):
             yield where, cells

@@ -119,7 +119,7 @@ def test_weights_are_normal_with_deviation_0_02_and_biases_zero() -> None:
         if name.endswith("bias"):
             assert not value.any()
         else:
-            assert kstest(value.flatten().numpy(), "norm", args=(0, 0.02)).pvalue > 1e-3, name
+            assert kstest(value.flatten().numpy() / 0.02, "norm").pvalue > 1e-3, name
 
 
 def test_every_weight_is_drawn_from_a_stream_of_seed_replicate_and_purpose_alone() -> None:

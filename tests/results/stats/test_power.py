@@ -45,7 +45,7 @@ def precision_in(means: ConfigurationMeans, params: list[dict[str, Any]]) -> Pre
     return found
 
 
-@pytest.mark.parametrize("num_replicates", [3, 8])
+@pytest.mark.parametrize("num_replicates", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_detectable_difference_is_found_with_the_stated_power(num_replicates: int) -> None:
     """Each sweep of 3 replicates states a difference, which a sweep of 3 or 8 then has."""
     found = []

@@ -92,7 +92,7 @@ def test_race_that_no_round_can_decide_ends_early() -> None:
     assert race.decisions[-1].open == (0, 1, 2)
 
 
-@pytest.mark.parametrize("examples", [0.0, 0.005**2])
+@pytest.mark.parametrize("examples", [pytest.param(0.0, marks=pytest.mark.slow), 0.005**2])
 def test_best_one_of_equals_hardly_ever_leaves(examples: float) -> None:
     """Each of four equal configurations may be the best by next to nothing, and leaves in at most a race of twenty."""
     has_left = []

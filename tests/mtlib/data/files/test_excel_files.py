@@ -48,6 +48,15 @@ def test_values_become_the_text_of_csv_and_blank_rows_are_none(tmp_path: Path) -
     ]
 
 
+def test_cells_without_a_value_are_no_column_and_no_row_and_errors_are_blank(tmp_path: Path) -> None:
+    """A format makes a cell, and files of some programs state dimensions that are too small."""
+    book = openpyxl.load_workbook(write(tmp_path / "t.xlsx", [HEADER, (1, "fine", "", "a"), (0, "bad"), (1, "#N/A")]))
+    book.active.cell(9, 9).number_format = "0.0"
+    book.save(tmp_path / "t.xlsx")
+    wanted = Wanted(columns=("text", "label"))
+    assert [cells for _, cells in read(tmp_path / "t.xlsx", wanted)] == [["fine", "1"], ["bad", "0"], ["", "1"]]
+
+
 def test_given_names_stand_for_a_missing_first_row(tmp_path: Path) -> None:
     path = write(tmp_path / "t.xlsx", [(1, "fine"), (0, "bad")])
     found = read(path, Wanted(columns=("", "text", "label"), headers=[("label", "text")]))

@@ -80,7 +80,13 @@ def test_more_tests_need_a_smaller_p_value(make_record: MakeRecord) -> None:
     assert p_values[1] == pytest.approx(4 * p_values[0])
 
 
-@pytest.mark.parametrize("gains", [[[0, 0], [0, 0], [0, 0]], [[0, 0], [0.15, 0.0], [0.0, -0.15]]], ids=["none", "one"])
+@pytest.mark.parametrize(
+    "gains",
+    [
+        pytest.param([[0, 0], [0, 0], [0, 0]], id="none", marks=pytest.mark.slow),
+        pytest.param([[0, 0], [0.15, 0.0], [0.0, -0.15]], id="one"),
+    ],
+)
 def test_effects_of_one_sign_are_no_interaction_in_19_of_20_sweeps(
     make_record: MakeRecord, gains: Sequence[Sequence[float]]
 ) -> None:
