@@ -29,7 +29,7 @@ def material(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretra
     return tiny_config, tiny_corpus, tiny_encoder
 
 
-@pytest.mark.skipif(torch.__version__ < (2, 10), reason=OLD_EXPORTER)
+@pytest.mark.skipif(torch.__version__ < "2.10", reason=OLD_EXPORTER)
 @pytest.mark.parametrize("name", ["bert", "xlm"])
 def test_rows_of_the_table_are_right(name: str, material: Material, tmp_path: Path) -> None:
     row, *_ = table_rows({name: support_of(name, material, tmp_path)})[2:]

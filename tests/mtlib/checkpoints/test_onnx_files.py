@@ -51,7 +51,7 @@ def export(config: TrialConfig, encoder: PretrainedEncoder, place: Path) -> Path
     return place / "model"
 
 
-@pytest.mark.skipif(torch.__version__ < (2, 10), reason=OLD_EXPORTER)
+@pytest.mark.skipif(torch.__version__ < "2.10", reason=OLD_EXPORTER)
 @pytest.mark.parametrize("case", [pytest.param(name, marks=[pytest.mark.slow] * (name != "pair")) for name in CASES])
 def test_logits_in_another_runtime_are_those_of_the_model(
     case: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
