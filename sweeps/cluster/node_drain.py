@@ -2,7 +2,7 @@
 
 try:
     from ray.train import get_preemption_info
-except ImportError:  # Ray before 2.58 announces no node to its workers: trials of one go on from their newest points
+except ImportError:  # Ray before 2.58 does not tell workers of a drain: their trials continue from their last states
 
     def get_preemption_info() -> None:
         """Knows of no node."""

@@ -1,5 +1,6 @@
 """Reads rows of Excel files, whose one sheet that is not empty has names of columns in its first row."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -31,7 +32,9 @@ def excel_rows(stream: IO[bytes], name: str) -> list[list[Any]]:
         rule = f"{name} needs the library openpyxl: pip install 'multitask-sweeps[excel]'"
         raise ValueError(f"{rule} ({first_line(error)})") from error
     try:
-        sheets = {sheet.title: sheet_rows(sheet) for sheet in load_workbook(stream, read_only=True, data_only=True)}
+        book = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
+        with contextlib.closing(book):
+            sheets = {sheet.title: sheet_rows(sheet) for sheet in book}
     except Exception as error:  # the library raises many kinds
         raise ValueError(f"{name} must be an Excel file that can be read, got: {first_line(error)}") from error
     filled = {title: rows for title, rows in sheets.items() if rows}
@@ -43,9 +46,9 @@ def sheet_rows(sheet: Any) -> list[list[Any]]:
     """Returns the values of a sheet's cells, None for an error, in rows of one length up to the last that has any."""
     sheet.reset_dimensions()  # programs write wrong ones
     rows = [[None if cell.data_type == "e" else cell.value for cell in row] for row in sheet.iter_rows()]
-    widths = [max((at for at, value in enumerate(row, 1) if value is not None), default=0) for row in rows]
-    num_rows = max((number for number, width in enumerate(widths, 1) if width), default=0)
-    return [(row + [None] * max(widths))[: max(widths)] for row in rows[:num_rows]]
+    widths = [max((at for at, value in enumerate(row, 1) if value not in (None, "")), default=0) for row in rows]
+    width, num_rows = max(widths, default=0), max((number for number, own in enumerate(widths, 1) if own), default=0)
+    return [(row + [None] * width)[:width] for row in rows[:num_rows]]
 
 
 def excel_records(rows: Sequence[Sequence[Any]], name: str) -> Iterator[Row]:

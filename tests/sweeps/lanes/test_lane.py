@@ -24,7 +24,9 @@ def test_controller_loads_no_torch_for_what_it_gets_of_a_lane_with_one_worker() 
     program = f"""
 import pickle, sys
 config, _callback = pickle.loads(bytes.fromhex("{sent}"))
-facts = getattr(config, "framework", None), getattr(config, "to_dict", dict)()  # which Ray's newer versions ask for
+from ray.train.backend import BackendConfig
+framework = config.framework if hasattr(BackendConfig, "framework") else None  # which Ray 2.53 does not ask for
+facts = framework, config.to_dict() if hasattr(BackendConfig, "to_dict") else {{}}
 print(config.backend_cls.__name__, *facts, "torch" in sys.modules)
 """
     done = subprocess.run(

@@ -60,7 +60,9 @@ def draws(search: str, space: SearchSpace) -> list[dict[str, Any]]:
     argsort = np.argsort
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(np, "argsort", lambda values, axis=-1, kind=None: argsort(values, axis, kind or "stable")),
+        patch.object(
+            np, "argsort", lambda *values, kind=None, **other: argsort(*values, kind=kind or "stable", **other)
+        ),
     ):
         study = open_study(Path(folder) / JOURNAL_NAME, "recorded", "overall")
         for number in range(NUM_DRAWS):

@@ -1,14 +1,16 @@
 """Excel files as pandas and openpyxl write them; every mistake is one line with its row."""
 
 import datetime
+import re
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from mtlib.data.files.excel_files import read_excel_stream
+from mtlib.data.files.excel_files import excel_rows, read_excel_stream
 from mtlib.data.files.readers import Wanted
 from tests.one_line_error import one_line_error
 
@@ -49,12 +51,23 @@ def test_values_become_the_text_of_csv_and_blank_rows_are_none(tmp_path: Path) -
 
 
 def test_cells_without_a_value_are_no_column_and_no_row_and_errors_are_blank(tmp_path: Path) -> None:
-    """A format makes a cell, and files of some programs state dimensions that are too small."""
-    book = openpyxl.load_workbook(write(tmp_path / "t.xlsx", [HEADER, (1, "fine", "", "a"), (0, "bad"), (1, "#N/A")]))
-    book.active.cell(9, 9).number_format = "0.0"
+    """A format makes a cell; so the second sheet has none, and the first one three columns."""
+    sheet = [("label", "text", "id"), (1, "fine"), (), (0, "bad", 2.0), ("#N/A", "x", "")]
+    book = openpyxl.load_workbook(write(tmp_path / "t.xlsx", sheet, []))
+    for own in book.worksheets:
+        own.cell(9, 9).number_format = "0.0"
     book.save(tmp_path / "t.xlsx")
-    wanted = Wanted(columns=("text", "label"))
-    assert [cells for _, cells in read(tmp_path / "t.xlsx", wanted)] == [["fine", "1"], ["bad", "0"], ["", "1"]]
+    with (tmp_path / "t.xlsx").open("rb") as stream:
+        rows = excel_rows(stream, "t.xlsx")
+    assert rows[1:] == [[1, "fine", None], [None, None, None], [0, "bad", 2], [None, "x", None]]
+
+
+def test_dimensions_that_a_file_states_wrongly_cut_nothing(tmp_path: Path) -> None:
+    path, changed = write(tmp_path / "t.xlsx", [HEADER, (1, "fine", "", "a")]), tmp_path / "changed.xlsx"
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1:A1"', old.read(name)))
+    assert read(changed) == [("changed.xlsx: row 2", ["a", "fine", "1"])]
 
 
 def test_given_names_stand_for_a_missing_first_row(tmp_path: Path) -> None:
