@@ -106,10 +106,9 @@ def write_onnx(
             cause: BaseException = error
             while cause.__cause__ is not None:  # the exporter's own message is advice to its developers
                 cause = cause.__cause__
-            hint = " (torch 2.10 and later write more encoders)" if torch.__version__ < "2.10" else ""
-            raise ValueError(
-                f"{rule}, got {exported.pretrained.config.model_type}: {reason_of(cause)}{hint}"
-            ) from error
+            hint = " (torch 2.10 writes more of them)" if torch.__version__ < "2.10" else ""
+            family = exported.pretrained.config.model_type
+            raise ValueError(f"{rule}, got {family}: {reason_of(cause)}{hint}") from error
         rule = f"logits of {task} in ONNX Runtime must be those of torch to {LARGEST_DEVIATION:g}"
         require(found[task] <= LARGEST_DEVIATION, rule, f"a difference of {found[task]:.1g}")
         if texts is not None:

@@ -13,7 +13,7 @@ from sweeps.cluster.node_drain import ASK_STEPS, NodeDrain
 def test_ray_is_asked_where_it_answers() -> None:
     answers = hasattr(ray.train, "get_preemption_info")
     assert answers or Version(ray.__version__) < Version("2.58")
-    assert not answers or node_drain.get_preemption_info is ray.train.get_preemption_info
+    assert not answers or vars(node_drain)["get_preemption_info"] is ray.train.get_preemption_info
 
 
 def test_all_workers_ask_after_the_same_steps_and_remember_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

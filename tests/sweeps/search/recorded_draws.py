@@ -58,11 +58,13 @@ def draws(search: str, space: SearchSpace) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     open_trials: list[Any] = []
     argsort = np.argsort
+
+    def stable(values: Any, axis: Any = -1, kind: Any = None, **more: Any) -> Any:
+        return argsort(values, axis, kind or "stable", **more)
+
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(
-            np, "argsort", lambda *values, kind=None, **other: argsort(*values, kind=kind or "stable", **other)
-        ),
+        patch.object(np, "argsort", stable),
     ):
         study = open_study(Path(folder) / JOURNAL_NAME, "recorded", "overall")
         for number in range(NUM_DRAWS):
