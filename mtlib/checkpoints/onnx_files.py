@@ -28,7 +28,9 @@ from mtlib.runtime.errors import reason_of, require
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 """That the extra `onnx` installs."""
 INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids")
-"""Arrays of each input of a row, (rows, tokens) int64; a second and third input's names end in `_2` and `_3`."""
+"""Arrays of each input of a row, (rows, tokens) int64; of several inputs the names end in one of `SUFFIXES`."""
+SUFFIXES = {1: ("",), 2: ("_first", "_second"), 3: ("_pair", "_first", "_second")}
+"""By the number of inputs of a row, as `SIDES` orders them: both texts together, and each alone."""
 TRACED, CHECKED = (7, 12, 5), (9, 3)
 """Lengths of the texts with which a model is traced, and checked, in word pieces."""
 LARGEST_DEVIATION = 1e-4
@@ -39,7 +41,7 @@ PRODUCTS = ("MatMul", "Gemm")
 """ONNX's operators of matrix products."""
 
 Arrays = dict[str, Tensor]
-"""Arrays of some rows by the names of inputs; the names of a second input end in `_2`."""
+"""Arrays of some rows by the names of inputs."""
 
 
 class TaskLogits(nn.Module):
@@ -128,7 +130,11 @@ def describe_task(config: TrialConfig, task: str) -> dict[str, Any]:
         "link": definition.kind_entry.link,
         "metric": definition.metric,
         "lower_is_better": definition.metric_entry.lower_is_better,
-        "inputs": [[definition.text_columns[side] for side in sides] for sides in SIDES[settings.encoding]],
+        "encoding": settings.encoding,
+        "inputs": {
+            f"{INPUT_NAMES[0]}{suffix}": [definition.text_columns[side] for side in sides]
+            for suffix, sides in zip(SUFFIXES[len(SIDES[settings.encoding])], SIDES[settings.encoding], strict=True)
+        },
         "prefix": settings.prefix,
         "max_length": config.encoder.max_length,
     }
@@ -148,8 +154,8 @@ def import_onnx_runtime() -> Any:
 def arrays_of(batch: Batch) -> Arrays:
     """Returns the arrays of all inputs of a batch."""
     return {
-        name if number == 1 else f"{name}_{number}": getattr(inputs, name)
-        for number, inputs in enumerate(batch.inputs, start=1)
+        f"{name}{suffix}": getattr(inputs, name)
+        for suffix, inputs in zip(SUFFIXES[len(batch.inputs)], batch.inputs, strict=True)
         for name in INPUT_NAMES
     }
 

@@ -1,6 +1,7 @@
 """ONNX files give the logits of the exported model, for any number of rows and tokens, in another runtime."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mtlib.config.data import DataConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.batches import make_batch
+from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
@@ -54,7 +56,12 @@ def export(config: TrialConfig, encoder: PretrainedEncoder, place: Path) -> Path
 @pytest.mark.skipif(torch.__version__ < "2.10", reason=OLD_EXPORTER)
 @pytest.mark.parametrize("case", [pytest.param(name, marks=[pytest.mark.slow] * (name != "pair")) for name in CASES])
 def test_logits_in_another_runtime_are_those_of_the_model(
-    case: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+    case: str,
+    tiny_config: TrialConfig,
+    tiny_folder: Path,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path: Path,
 ) -> None:
     config = tiny_config.override({"encoder.name": tiny_encoder.name, **CASES[case]})
     folder = export(config, tiny_encoder, tmp_path)
@@ -82,15 +89,28 @@ def test_logits_in_another_runtime_are_those_of_the_model(
     for path, (together, *alone) in found.items():  # shorter rows have padding beside longer ones
         np.testing.assert_allclose(np.concatenate(alone), together, atol=1e-4, err_msg=path.name)
     np.testing.assert_allclose(found[exact][0], wanted[: table.num_rows], atol=1e-4)
+    texts_of_dev = map(list, read_data(config, tiny_folder)["sts", "dev"].texts)
+    given_texts = dict(zip(config.task("sts").text_columns, texts_of_dev, strict=True))
+    np.testing.assert_allclose(logits_by_the_page(folder, given_texts), wanted, atol=1e-4)
     assert 0 < np.abs(found[small][0] - wanted).max() < 0.05 * np.abs(wanted).max()
     weights = onnx.load(small).graph.initializer
     assert not [item.name for item in weights if item.data_type == onnx.TensorProto.FLOAT and len(item.dims) > 1]
     facts = json.loads((folder / "onnx" / "sts.json").read_text())
-    assert len(facts["inputs"]) == sum(name.startswith("input_ids") for name in given)
+    assert facts["inputs"].keys() == {name for name in given if name.startswith("input_ids")}
     for session in sessions.values():
         metadata = session.get_modelmeta().custom_metadata_map
         for name, fact in facts.items():
             assert metadata[name] == (fact if isinstance(fact, str) else json.dumps(fact))
+
+
+def logits_by_the_page(folder: Path, texts: dict[str, list[str]]) -> Any:
+    """The logits of STS by the lines of Python in docs/selecting.md, which know nothing of this project."""
+    page = (Path(__file__).parents[3] / "docs" / "selecting.md").read_text()
+    (program,) = (own for own in re.findall(r"```python\n(.*?)```", page, re.S) if "onnxruntime" in own)
+    program = program.replace("my-model", str(folder)).replace("TASK", "sts")
+    names: dict[str, Any] = {}
+    exec(re.sub(r"texts = .*", f"texts = {texts!r}", program, count=1), names)
+    return names["logits"]
 
 
 @pytest.mark.parametrize(
