@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -11,17 +11,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.method_file import read_method_file, trusting_methods
 from mtlib.runtime.storage import expanded_path, local_path
-from results.inference.models import ModelSource, find_sweeps
-from results.inference.predictor import load_predictor, predict_stream
-from results.inference.readers import TextRow
-from results.inference.writers import column_names, row_values
-from results.records.selection import Selection, read_selection, write_selection
+from results.load import load, predict_given
+from results.records.selection import Selection, write_selection
 from results.selection.select_all import SelectionRequest, select_from
-from results.stats.texts import named
 from results.sweep import Sweep, load_sweep
 from search_spaces.space import SearchSpace
 from sweeps.cli.arguments import (
@@ -123,21 +119,11 @@ class FinishedSweep:
             ValueError: nothing was selected for the task, a column is missing, a row has another number of texts than
                 the task, or the ensemble cannot be loaded.
         """
-        selection = read_selection(self.folder)
-        require_name(task, selection.tasks, "task of the selection")
-        places = find_sweeps(selection, str(self.folder))
-        predictor = load_predictor(selection, task, ModelSource(places=places, device=device))
-        given, index = ordered_texts(texts, predictor.task.text_columns)
-        rows = list(text_rows(given, len(predictor.task.text_columns)))
-        if blank := [row.where for row in rows if row.is_blank]:
-            found = f"{counted(len(blank), 'row')} with a blank text without prediction"
-            warnings.warn(f"{found}, the first is {blank[0]}", stacklevel=2)
-        cells = [
-            cell
-            for chunk, outputs in predict_stream(predictor, rows)
-            for cell in row_values(predictor.task, chunk, outputs)
-        ]
-        return pd.DataFrame(cells, columns=column_names(predictor.task), index=index).drop(columns="id")
+        loaded = load(self.folder, tasks=[task], device=device)
+        found, note = predict_given(loaded.predictors, texts, task)
+        if note:
+            warnings.warn(note, stacklevel=2)
+        return found
 
 
 def run_sweep(
@@ -254,64 +240,3 @@ def ray_address() -> str | None:
     if ray is not None and ray.is_initialized():
         return str(ray.get_runtime_context().gcs_address)
     return os.environ.get("RAY_ADDRESS")
-
-
-def is_missing(value: Any) -> bool:
-    """Returns whether a value stands for none: None, NaN, `pandas.NA` or `pandas.NaT`."""
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
-
-
-def ordered_texts(texts: Any, columns: Sequence[str]) -> tuple[Iterable[Any], pd.Index | None]:
-    """Returns texts row by row, in the order of the task's columns, and the index of a frame or a series.
-
-    Args:
-        texts: a frame, another table that has `to_pandas`, a dictionary of columns, or an iterable of rows, with names
-            or without.
-        columns: those of the task's texts. Iterating over a frame would give the names of its own.
-
-    Raises:
-        ValueError: a column is missing or there twice, or `texts` are no rows in an order.
-    """
-    to_pandas = getattr(texts, "to_pandas", None)  # of Arrow, Polars or `datasets`
-    texts = texts if to_pandas is None else to_pandas()
-    is_structured = getattr(getattr(texts, "dtype", None), "names", None)  # an array whose rows have names
-    texts = pd.DataFrame(texts) if is_structured else texts
-    if isinstance(texts, pd.DataFrame | Mapping):
-        found = named_columns(texts, "texts", columns)
-        rule = "columns of texts must be lists of texts, of one length"
-        require(all(map(is_listed, found)) and len({len(list(own)) for own in found}) == 1, rule, repr(texts))
-        return zip(*found, strict=True), getattr(texts, "index", None)
-    require(is_listed(texts), "texts must be a list of texts, or a frame with columns of texts", repr(texts))
-    rows = (named_columns(row, f"row {number} of texts", columns) for number, row in enumerate(texts))
-    return rows, texts.index if isinstance(texts, pd.Series) else None
-
-
-def is_listed(given: Any) -> bool:
-    """Returns whether something has elements in an order: a set has none, and a dictionary has names of them."""
-    has_elements = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0  # an array may have no dimension
-    return has_elements and not isinstance(given, str | bytes | set | frozenset | Mapping)
-
-
-def named_columns(given: Any, what: str, columns: Sequence[str]) -> Any:
-    """Returns what a frame, a dictionary or a row has under the names of columns; a row without them as it is."""
-    own = given._asdict() if hasattr(given, "_asdict") else given
-    names = list(own.keys()) if hasattr(own, "keys") else []  # of a series too
-    if not isinstance(given, pd.DataFrame | Mapping) and not any(name in names for name in columns):
-        return given
-    rule = f"{what} must have the task's columns ({', '.join(columns)}), each once"
-    require(all(names.count(name) == 1 for name in columns), rule, named(list(map(str, names))) or "none")
-    return tuple(own[name] for name in columns)
-
-
-def text_rows(texts: Iterable[str | tuple[str | None, ...] | None], num_texts: int) -> Iterator[TextRow]:
-    """Rows to predict, with blank texts for missing ones; ValueError if one has another number of texts."""
-    require(not isinstance(texts, str), "texts must be a list of texts", repr(texts))
-    for number, given in enumerate(texts):
-        one = (given,) * (num_texts if is_missing(given) else 1)
-        parts: Iterable[Any] = given if isinstance(given, Iterable) and not isinstance(given, str) else one
-        row = tuple("" if is_missing(text) else text for text in parts)
-        is_right = len(row) == num_texts and all(isinstance(text, str) for text in row)
-        is_right = is_right and not isinstance(given, set | frozenset)
-        kind = "a text" if num_texts == 1 else f"a tuple of {num_texts} texts"
-        require(is_right, f"every row of texts must be {kind}", f"{given!r} in row {number}")
-        yield TextRow(where=f"row {number}", id=str(number), texts=tuple(text.strip() for text in row))

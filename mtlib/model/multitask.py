@@ -91,10 +91,32 @@ class MultiTaskModel(nn.Module):
         vectors, kept = [], []
         for index, inputs in enumerate(texts):
             entering = None if embeddings is None else embeddings[index]
-            hidden, embedded = self.encode(task, inputs, entering, keep)
+            hidden, embedded = self.encode((task,), inputs, entering, keep)
             vectors.append(pooled(hidden, inputs.attention_mask, self.pooling[task], self.is_read_last))
             kept.append(embedded)
         return torch.stack(vectors, dim=1), tuple(kept) if keep else ()
+
+    def logits_of_each(self, tasks: Sequence[str], texts: Sequence[Inputs]) -> list[Tensor]:
+        """Returns the logits of several tasks for the same texts, each (rows, num_logits) in the scale of its labels.
+
+        Args:
+            tasks: with the same layers (`layers_of`): the encoder passes once for all of them.
+            texts: inputs of the rows, as all of these tasks read them.
+        """
+        hidden = [self.encode(tasks, inputs, None, keep=False)[0] for inputs in texts]
+        found = []
+        for task in tasks:
+            vectors = [
+                pooled(states, inputs.attention_mask, self.pooling[task], self.is_read_last)
+                for states, inputs in zip(hidden, texts, strict=True)
+            ]
+            found.append(self.from_unit(task, self.logits_of(task, torch.stack(vectors, dim=1)).float()))
+        return found
+
+    def layers_of(self, task: str) -> str:
+        """Returns the task itself if layers of its own stand beside the encoder's, else an empty text: states of texts
+        are the same for tasks with equal ones."""
+        return task if task in self.pals else ""
 
     def logits_of(self, task: str, vectors: Tensor) -> Tensor:
         """Logits (rows, num_logits) from pooled texts (rows, inputs, hidden)."""
@@ -133,16 +155,18 @@ class MultiTaskModel(nn.Module):
         found: LabelScale = self.label_scales[task]
         return found
 
-    def encode(self, task: str, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
-        """Hidden states of one input of a task and, if kept, the first layer's input.
+    def encode(self, tasks: Sequence[str], inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
+        """Hidden states of one input of some tasks with the same layers and, if kept, the first layer's input.
 
-        They are (rows, tokens, hidden), or (rows, 1, hidden) of the first tokens where the task reads no others.
+        They are (rows, tokens, hidden), or (rows, 1, hidden) of the first tokens where these tasks read no others.
         """
+        task = tasks[0]
         texts = (inputs.input_ids, inputs.attention_mask, inputs.token_type_ids)
         arguments = encoder_arguments(self.encoder.config, *texts)
         pals: Pals | LowRank | None = self.pals[task] if task in self.pals else None  # noqa: SIM401 - it has no get
         if self.has_bert_layers:
-            mask, only_first = arguments.pop("attention_mask"), self.pooling[task] == "cls" and not self.is_read_last
+            mask = arguments.pop("attention_mask")
+            only_first = all(self.pooling[own] == "cls" for own in tasks) and not self.is_read_last
             embedded: Tensor = embedding_layer(self.encoder)(**arguments) if entering is None else self.enter(entering)
             return encode_bert(self.encoder, embedded, mask, pals, only_first), embedded
         with contextlib.nullcontext() if pals is None else beside_layers(pals, self.encoder, inputs.attention_mask):

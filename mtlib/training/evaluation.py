@@ -1,6 +1,6 @@
 """Predictions for every example of a split, and their metrics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -144,6 +144,29 @@ def build_batch(
     """Returns the batch of the rows at some positions, in memory from which the device can copy it."""
     encoding, max_length = config.tasks[table.task].encoding, config.encoder.max_length
     return ready_for(make_batch(table, rows[positions], encoding=encoding, max_length=max_length), device)
+
+
+def predict_tasks(
+    model: MultiTaskModel, config: TrialConfig, table: TokenTable, tasks: Sequence[str], device: torch.device
+) -> list[np.ndarray]:
+    """Returns the logits of several tasks for all rows of a table, at least one, each (rows, num_logits) as `predict`.
+
+    Args:
+        tasks: with the same layers (`MultiTaskModel.layers_of`) and encoding; the encoder passes once for all of them.
+        table: the rows as they read them; its task is one of these.
+
+    Raises:
+        TrainingDiverged: a prediction is NaN or infinite, on every worker.
+    """
+    widths = [config.task(task).num_logits for task in tasks]
+
+    def of_each(own: MultiTaskModel, batch: Batch) -> Tensor:
+        return torch.cat(own.logits_of_each(tasks, batch.inputs), dim=1)
+
+    logits = evaluate_rows(model, config, table, np.arange(table.num_rows), device, of_each)
+    if not np.isfinite(logits).all():
+        raise TrainingDiverged(f"{', '.join(tasks)}: a prediction is not finite")
+    return np.split(logits, np.cumsum(widths)[:-1], axis=1)
 
 
 def predict_batch(model: MultiTaskModel, batch: Batch) -> Tensor:

@@ -12,7 +12,7 @@ from mtlib.data.tables import Table
 from mtlib.data.token_cache import TokenTable
 from mtlib.runtime.command_line import counted
 from results.ensembles.outputs import outputs_of, values_of
-from results.inference.predictor import PREDICTED_SPLIT, tokenize_rows
+from results.inference.predictor import tokenize_rows
 from results.stats.groups import score_interval, text_groups_of
 from results.stats.resampling import Floats, score_examples
 
@@ -55,7 +55,7 @@ def tokens_of(exported: "ExportedModel", table: Table) -> TokenTable:
     """Returns the tokens of a table's rows as a model reads them."""
     task, texts = exported.config.task(table.task), list(zip(*table.texts, strict=True))
     prefix = exported.config.tasks[task.name].prefix
-    return tokenize_rows(task, texts, exported.pretrained, prefix)[task.name, PREDICTED_SPLIT]
+    return tokenize_rows(task, texts, exported.pretrained, prefix)
 
 
 def int8_sentence(exported: "ExportedModel", folder: Path, table: Table) -> str:

@@ -47,6 +47,9 @@ class ModelSource:
     """`auto` (a GPU if there is one), `cpu` or `cuda`."""
     loaded: "dict[tuple[str, str], PretrainedEncoder]" = field(default_factory=dict)
     """Encoders that have been loaded already, by name and by what makes their tokenizer."""
+    models: "dict[tuple[str, str, int], LoadedModel] | None" = None
+    """Models that have been loaded already, by sweep, trial and epoch, for ensembles of several tasks that are kept
+    together; None where each is loaded for itself."""
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
@@ -77,6 +80,10 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     infos = {sweep: read_sweep(source.places[sweep]) for sweep in {member.sweep for member in members}}
     models = []
     for member, (record, config) in zip(members, trials, strict=True):
+        key = member.sweep, member.trial, member.epoch
+        if source.models is not None and key in source.models:
+            models.append(source.models[key])
+            continue
         place = source.places[member.sweep]
         name = describe_candidate(member)
         weights = read_trial_weights(open_folder(place), record, member.epoch)
@@ -89,6 +96,8 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
         check_frozen_encoder(config, pretrained, place)
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
         models.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
+        if source.models is not None:
+            source.models[key] = models[-1]
     return tuple(models)
 
 

@@ -1,14 +1,14 @@
 """Predicts rows of text with an ensemble, chunk by chunk, in memory that does not grow with the number of rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from mtlib.data.token_cache import Corpus, TokenTable, tokenize_texts
+from mtlib.data.token_cache import TokenTable, tokenize_texts
 from mtlib.data.tokenizer_facts import find_special_tokens, tokenizer_fingerprint
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # `results` must load without torch
 MAX_CHUNK_ROWS = 2048
 MAX_CHUNK_CHARACTERS = 2**22
 """A chunk ends before more rows than `MAX_CHUNK_ROWS`, and behind the row that makes it longer than this."""
-PREDICTED_SPLIT = "test"
 MAX_WEIGHT_SUM_ERROR = 1e-6
 """How far the sum of weights may be from 1."""
 
@@ -81,12 +80,20 @@ def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tu
     Raises:
         ValueError: a prediction is not finite.
     """
+    for chunk, (outputs,) in predict_stream_together([predictor], rows):
+        yield chunk, outputs
+
+
+def predict_stream_together(
+    predictors: Sequence[Predictor], rows: Iterable[TextRow]
+) -> Iterator[tuple[list[TextRow], list[Floats]]]:
+    """Predicts rows for several tasks, as `predict_stream` for one; passes are shared as in `predict_together`."""
     for chunk in iter_chunks(rows):
         has_text = np.array([not row.is_blank for row in chunk])
         texts = [row.texts for row in chunk if not row.is_blank]
-        outputs = np.full((len(chunk), predictor.task.num_logits), np.nan)
-        if texts:
-            outputs[has_text] = predict_texts(predictor, texts)
+        outputs = [np.full((len(chunk), own.task.num_logits), np.nan) for own in predictors]
+        for given, found in zip(outputs, predict_together(predictors, texts) if texts else (), strict=bool(texts)):
+            given[has_text] = found
         yield chunk, outputs
 
 
@@ -118,23 +125,74 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
     Raises:
         ValueError: a row is no tuple of as many texts, or a prediction is not finite.
     """
-    task = predictor.task
-    wrong = next((row for row in texts if isinstance(row, str) or len(row) != len(task.text_columns)), None)
-    require(wrong is None, f"every row of texts must be a tuple of {len(task.text_columns)}", repr(wrong))
-    models = list(zip(predictor.tokenizers, predictor.models, strict=True))
-    corpora = {key: tokenize_rows(task, texts, loaded.pretrained, key[1]) for key, loaded in dict(models).items()}
-    outputs = [
-        outputs_of(task, model_logits(loaded, task.name, corpora[tokenizer])).astype(np.float64)
-        for tokenizer, loaded in models
+    return predict_together([predictor], texts)[0]
+
+
+def predict_together(predictors: Sequence[Predictor], texts: Sequence[tuple[str, ...]]) -> list[Floats]:
+    """Returns the outputs of each of some tasks' ensembles for at least one row, as `predict_texts`.
+
+    A model that several of the ensembles use passes over the texts once for all tasks that read them alike: with the
+    same layers, prefix and encoding.
+
+    Args:
+        predictors: of tasks that have these texts as theirs.
+        texts: one or two by row, as the tasks have; they may be blank.
+
+    Raises:
+        ValueError: a row is no tuple of as many texts, or a prediction is not finite.
+    """
+    num_texts = len(predictors[0].task.text_columns)
+    wrong = next((row for row in texts if isinstance(row, str) or len(row) != num_texts), None)
+    require(wrong is None, f"every row of texts must be a tuple of {num_texts}", repr(wrong))
+    tables: dict[tuple[str, str], TokenTable] = {}
+    passes: dict[Pass, list[str]] = {}
+    for predictor in predictors:
+        name = predictor.task.name
+        for tokenizer, loaded in zip(predictor.tokenizers, predictor.models, strict=True):
+            if tokenizer not in tables:
+                tables[tokenizer] = tokenize_rows(predictor.task, texts, loaded.pretrained, tokenizer[1])
+            passes.setdefault(Pass.of(loaded, tokenizer, name), []).append(name)
+    logits: dict[tuple[int, str], Floats] = {}
+    for own, names in passes.items():
+        table = replace(tables[own.tokenizer], task=names[0])
+        found = model_logits(own.loaded, names, table)
+        logits.update({(id(own.loaded), name): part for name, part in zip(names, found, strict=True)})
+    return [
+        combine_outputs(
+            np.stack(
+                [outputs_of(own.task, logits[id(loaded), own.task.name]).astype(np.float64) for loaded in own.models]
+            ),
+            own.ensemble,
+        )
+        for own in predictors
     ]
-    return combine_outputs(np.stack(outputs), predictor.ensemble)
 
 
-def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder", prefix: str) -> Corpus:
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """What a pass of an encoder depends on besides the texts."""
+
+    loaded: LoadedModel
+    tokenizer: tuple[str, str]
+    """Its fingerprint, and the prefix of the texts."""
+    encoding: str
+    layers: str
+    """The task, where its layers are its own."""
+
+    @classmethod
+    def of(cls, loaded: LoadedModel, tokenizer: tuple[str, str], task: str) -> "Pass":
+        """Returns the pass of a model that a task needs."""
+        encoding, layers = loaded.config.tasks[task].encoding, loaded.model.layers_of(task)
+        return cls(loaded=loaded, tokenizer=tokenizer, encoding=encoding, layers=layers)
+
+
+def tokenize_rows(
+    task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder", prefix: str
+) -> TokenTable:
     """Tokenizes texts, with a prefix before each, for an encoder, in memory."""
     columns = [[f"{prefix}{text}" for text in column] for column in zip(*texts, strict=True)]
     pieces = [tokenize_texts(pretrained.tokenizer, column) for column in columns]
-    table = TokenTable(
+    return TokenTable(
         task=task.name,
         num_own_rows=len(texts),
         id_column=pa.array([""] * len(texts)),
@@ -144,17 +202,17 @@ def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "Pre
         special=find_special_tokens(pretrained.tokenizer),
         fingerprint="",
     )
-    return {(task.name, PREDICTED_SPLIT): table}
 
 
-def model_logits(loaded: LoadedModel, task: str, corpus: Corpus) -> Floats:
-    """Returns one model's logits, (rows, num_logits); batches are of rows of similar length, as when it was scored."""
+def model_logits(loaded: LoadedModel, tasks: Sequence[str], table: TokenTable) -> list[Floats]:
+    """Returns one model's logits of tasks that share a pass, each (rows, num_logits); batches are of rows of similar
+    length, as when it was scored."""
     from mtlib.runtime.errors import TrainingDiverged
-    from mtlib.training.evaluation import predict
+    from mtlib.training.evaluation import predict_tasks
 
     device = next(loaded.model.parameters()).device
     try:
-        logits: Floats = predict(loaded.model, loaded.config, corpus, task, PREDICTED_SPLIT, device).logits
+        logits: list[Floats] = predict_tasks(loaded.model, loaded.config, table, tasks, device)
     except TrainingDiverged as error:
         raise ValueError(f"every prediction must be finite, got another one by {loaded.name}") from error
     return logits

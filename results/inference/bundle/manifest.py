@@ -70,17 +70,23 @@ def make_bundle_again() -> str:
     return f"make it again with {typed_command('predict')} SWEEP --bundle, or install its {NEEDS_FILE}"
 
 
-def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:
+def load_bundled(
+    folder: Path, bundle: Bundle, task: str, device: str = "auto", loaded: dict[str, LoadedModel] | None = None
+) -> Predictor:
     """Loads the ensemble of one of a bundle's tasks.
 
     Args:
         device: `auto` (a GPU if there is one), `cpu` or `cuda`.
+        loaded: models that have been loaded for other tasks, by folder in the bundle; gets those that are loaded here.
 
     Raises:
         ValueError: in one line: a model is missing or damaged, or there is no such device.
     """
     members = bundle.tasks[task]
-    models = tuple(load_bundled_model(folder / own.model, device) for own in members)
+    loaded = {} if loaded is None else loaded
+    for name in (own.model for own in members if own.model not in loaded):
+        loaded[name] = load_bundled_model(folder / name, device)
+    models = tuple(loaded[own.model] for own in members)
     return Predictor(task=bundle.definitions[task], models=models, ensemble=ensemble_of(members))
 
 

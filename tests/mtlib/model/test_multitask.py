@@ -1,5 +1,6 @@
 """The network against the hidden states of transformers and heads by hand; embeddings, shared modules."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,30 @@ def model_with_large_weights(config: TrialConfig, encoder: PretrainedEncoder) ->
         for parameter in model.parameters():
             parameter.mul_(5 if parameter.dim() > 1 else 1)
     return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_logits_of_several_tasks_from_one_pass_are_those_of_each(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, pooling: str
+) -> None:
+    """Where all are read at the first token the last layer computes no other, else it computes all."""
+    changes = {"tasks.qqp.encoding": "cross", "tasks.sts.encoding": "cross", "tasks.sts.target_scale": "unit"}
+    config = tiny_config.override({**changes, "tasks.qqp.pooling": "cls", "tasks.sts.pooling": pooling})
+    model = model_with_large_weights(config, tiny_encoder)
+    model.scale_of("sts").fit(np.array([1.0, 2.5, 4.0]))
+    batch = batch_of(config, tiny_corpus, "qqp")
+    for task, found in zip(("qqp", "sts"), model.logits_of_each(("qqp", "sts"), batch.inputs), strict=True):
+        own = model(replace(batch, task=task)).logits
+        torch.testing.assert_close(found, model.from_unit(task, own), atol=1e-4, rtol=1e-5)
+
+
+def test_only_layers_of_a_tasks_own_keep_it_from_sharing_a_pass(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override({"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sts"]})
+    model = MultiTaskModel(config, tiny_encoder)
+    assert [model.layers_of(task) for task in ("sst", "qqp", "sts")] == ["", "", "sts"]
 
 
 @pytest.fixture(params=ENCODED)
