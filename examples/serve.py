@@ -15,10 +15,10 @@ import uvicorn
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
-from results.inference.bundle.manifest import load_bundled, read_bundle
 from results.inference.predictor import predict_stream
 from results.inference.readers import TextRow
 from results.inference.writers import column_names, row_values
+from results.load import load
 
 
 class Request(BaseModel):
@@ -29,8 +29,8 @@ class Request(BaseModel):
 
 def make_app(folder: Path) -> FastAPI:
     """The service of the bundle in a folder: `GET /` lists its tasks, `POST /TASK` predicts rows."""
-    bundle, app = read_bundle(folder), FastAPI(title=folder.name)
-    predictors = {task: load_bundled(folder, bundle, task) for task in bundle.tasks}
+    app = FastAPI(title=folder.name)
+    predictors = load(folder).predictors
 
     @app.get("/")
     def tasks() -> dict[str, int]:

@@ -99,24 +99,25 @@ class MultiTaskModel(nn.Module):
     def logits_of_each(self, tasks: Sequence[str], texts: Sequence[Inputs]) -> list[Tensor]:
         """Returns the logits of several tasks for the same texts, each (rows, num_logits) in the scale of its labels.
 
+        They are those of a task alone, to the rounding of the precision: which positions the last layer computes
+        depends on all of them.
+
         Args:
             tasks: with the same layers (`layers_of`): the encoder passes once for all of them.
             texts: inputs of the rows, as all of these tasks read them.
         """
-        hidden = [self.encode(tasks, inputs, None, keep=False)[0] for inputs in texts]
-        found = []
-        for task in tasks:
-            vectors = [
-                pooled(states, inputs.attention_mask, self.pooling[task], self.is_read_last)
-                for states, inputs in zip(hidden, texts, strict=True)
-            ]
-            found.append(self.from_unit(task, self.logits_of(task, torch.stack(vectors, dim=1)).float()))
-        return found
+        vectors: dict[str, list[Tensor]] = {task: [] for task in tasks}
+        for inputs in texts:  # states of one input at a time are in memory
+            hidden, _ = self.encode(tasks, inputs, None, keep=False)
+            for task, own in vectors.items():
+                own.append(pooled(hidden, inputs.attention_mask, self.pooling[task], self.is_read_last))
+        logits = {task: self.logits_of(task, torch.stack(own, dim=1)).float() for task, own in vectors.items()}
+        return [self.from_unit(task, logits[task]) for task in tasks]
 
-    def layers_of(self, task: str) -> str:
-        """Returns the task itself if layers of its own stand beside the encoder's, else an empty text: states of texts
-        are the same for tasks with equal ones."""
-        return task if task in self.pals else ""
+    def layers_of(self, task: str) -> str | None:
+        """Returns the task if it has layers of its own beside the encoder's, else None: tasks with the same value share
+        the encoder's states of a text."""
+        return task if task in self.pals else None
 
     def logits_of(self, task: str, vectors: Tensor) -> Tensor:
         """Logits (rows, num_logits) from pooled texts (rows, inputs, hidden)."""

@@ -149,7 +149,8 @@ def build_batch(
 def predict_tasks(
     model: MultiTaskModel, config: TrialConfig, table: TokenTable, tasks: Sequence[str], device: torch.device
 ) -> list[np.ndarray]:
-    """Returns the logits of several tasks for all rows of a table, at least one, each (rows, num_logits) as `predict`.
+    """Returns the logits of several tasks for all rows of a table, at least one, each (rows, num_logits) as `predict`,
+    to rounding.
 
     Args:
         tasks: with the same layers (`MultiTaskModel.layers_of`) and encoding; the encoder passes once for all of them.

@@ -1,6 +1,6 @@
 """Texts to predict as Python programs have them: lists, frames, dictionaries, rows with names."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -39,25 +39,31 @@ def ordered_texts(texts: Any, columns: Sequence[str]) -> tuple[Iterable[Any], pd
 
 def listed_texts(texts: Any) -> Any:
     """Returns a table of Arrow, Polars or `datasets`, or an array whose rows have names, as a frame, and what can be
-    walked through only once as a list; else the texts as they are."""
+    walked through only once, also a column, as a list; else the texts as they are."""
     to_pandas = getattr(texts, "to_pandas", None)
     texts = texts if to_pandas is None else to_pandas()
+    if isinstance(texts, Mapping):
+        return {name: list(own) if isinstance(own, Iterator) else own for name, own in texts.items()}
     is_structured = getattr(getattr(texts, "dtype", None), "names", None)
     return pd.DataFrame(texts) if is_structured else list(texts) if isinstance(texts, Iterator) else texts
 
 
-def names_of(texts: Any) -> list[Any]:
-    """Returns the names of the columns of `listed_texts`; empty where they have none."""
+def names_of(texts: Any, columns: Collection[str]) -> list[Any]:
+    """Returns the names of the columns of `listed_texts`; none where rows are read by place, as no name of the first
+    one is among these columns."""
     if isinstance(texts, pd.DataFrame | Mapping):
         return list(texts.keys())
     first: Any = next(iter(texts), None) if is_listed(texts) else None
     own = first._asdict() if hasattr(first, "_asdict") else first
-    return list(own.keys()) if hasattr(own, "keys") else []
+    names = list(own.keys()) if hasattr(own, "keys") else []
+    return names if any(name in columns for name in names) else []
 
 
-def num_texts_of(texts: Any) -> int:
-    """Returns how many texts the first row of texts without names has, 1 where there is no row."""
-    first = next(iter(texts), None) if is_listed(texts) else None
+def num_texts_of(texts: Any) -> int | None:
+    """Returns how many texts the first row has that is not missing, of `listed_texts`; None where there is no row."""
+    first = next((row for row in texts if not is_missing(row)), None) if is_listed(texts) else None
+    if first is None:
+        return None
     return len(list(first)) if isinstance(first, Iterable) and not isinstance(first, str) else 1
 
 

@@ -92,8 +92,9 @@ def predict_stream_together(
         has_text = np.array([not row.is_blank for row in chunk])
         texts = [row.texts for row in chunk if not row.is_blank]
         outputs = [np.full((len(chunk), own.task.num_logits), np.nan) for own in predictors]
-        for given, found in zip(outputs, predict_together(predictors, texts) if texts else (), strict=bool(texts)):
-            given[has_text] = found
+        if texts:
+            for given, found in zip(outputs, predict_together(predictors, texts), strict=True):
+                given[has_text] = found
         yield chunk, outputs
 
 
@@ -145,17 +146,17 @@ def predict_together(predictors: Sequence[Predictor], texts: Sequence[tuple[str,
     wrong = next((row for row in texts if isinstance(row, str) or len(row) != num_texts), None)
     require(wrong is None, f"every row of texts must be a tuple of {num_texts}", repr(wrong))
     tables: dict[tuple[str, str], TokenTable] = {}
-    passes: dict[Pass, list[str]] = {}
+    passes: dict[Pass, dict[str, None]] = {}  # with the tasks that share it; a model may be twice in an ensemble
     for predictor in predictors:
         name = predictor.task.name
         for tokenizer, loaded in zip(predictor.tokenizers, predictor.models, strict=True):
             if tokenizer not in tables:
                 tables[tokenizer] = tokenize_rows(predictor.task, texts, loaded.pretrained, tokenizer[1])
-            passes.setdefault(Pass.of(loaded, tokenizer, name), []).append(name)
+            passes.setdefault(Pass.of(loaded, tokenizer, name), {})[name] = None
     logits: dict[tuple[int, str], Floats] = {}
-    for own, names in passes.items():
-        table = replace(tables[own.tokenizer], task=names[0])
-        found = model_logits(own.loaded, names, table)
+    for own, sharing in passes.items():
+        names = list(sharing)
+        found = model_logits(own.loaded, names, replace(tables[own.tokenizer], task=names[0]))
         logits.update({(id(own.loaded), name): part for name, part in zip(names, found, strict=True)})
     return [
         combine_outputs(
@@ -176,8 +177,8 @@ class Pass:
     tokenizer: tuple[str, str]
     """Its fingerprint, and the prefix of the texts."""
     encoding: str
-    layers: str
-    """The task, where its layers are its own."""
+    layers: str | None
+    """As of `MultiTaskModel.layers_of`."""
 
     @classmethod
     def of(cls, loaded: LoadedModel, tokenizer: tuple[str, str], task: str) -> "Pass":

@@ -34,16 +34,21 @@ def sweep(trained_folder: Path) -> Path:
     return trained_folder
 
 
+def export(config: TrialConfig, encoder: PretrainedEncoder, folder: Path, **changes: object) -> Path:
+    """An exported model, with the same encoding and another pooling for each of the two tasks of pairs."""
+    pairs = {"tasks.qqp.encoding": "cross", "tasks.sts.encoding": "cross", "tasks.sts.pooling": "mean"}
+    own = {"encoder.name": encoder.name, **pairs, "tasks.qqp.pooling": "cls", "tasks.sts.target_scale": "unit"}
+    config = config.override({**own, **changes})
+    model = MultiTaskModel(config, encoder)
+    model.scale_of("sts").fit(np.array([1.0, 2.5, 4.0]))
+    export_model(config, encoder, model.state_dict(), folder, FACTS)
+    return folder
+
+
 @pytest.fixture
 def exported(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, tmp_path: Path) -> Path:
-    """An exported model, with the same encoding and another pooling for each of the two tasks of pairs."""
-    changes = {"encoder.name": tiny_encoder.name, "tasks.qqp.encoding": "cross", "tasks.sts.encoding": "cross"}
-    config = tiny_config.override({**changes, "tasks.qqp.pooling": "cls", "tasks.sts.pooling": "mean"})
-    model = MultiTaskModel(config, tiny_encoder)
-    for scale in model.label_scales:
-        model.scale_of(scale).fit(np.array([1.0, 2.5, 4.0]))
-    export_model(config, tiny_encoder, model.state_dict(), tmp_path / "model", FACTS)
-    return tmp_path / "model"
+    """The folder of an exported model."""
+    return export(tiny_config, tiny_encoder, tmp_path / "model")
 
 
 def test_sweep_and_bundle_predict_the_tasks_that_fit_as_each_ensemble_does(sweep: Path, tmp_path: Path) -> None:
@@ -90,6 +95,31 @@ def test_tasks_that_read_the_same_texts_alike_share_a_pass(exported: Path, monke
     assert predictor.predict(frame).equals(together)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tasks.qqp.encoding": "bi"},
+        {"tasks.qqp.prefix": "are these the same? "},
+        {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sts"]},
+    ],
+    ids=["encoding", "prefix", "pals"],
+)
+def test_tasks_that_read_texts_otherwise_have_a_pass_of_their_own(
+    changes: dict[str, object],
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    predictor = load(export(tiny_config, tiny_encoder, tmp_path / "model", **changes), device="cpu")
+    alone = [count_passes(monkeypatch, lambda task=task: predictor.predict(PAIRS, task)) for task in ("qqp", "sts")]  # type: ignore[misc]
+    assert count_passes(monkeypatch, lambda: predictor.predict(PAIRS)) == sum(alone)
+    together = predictor.predict(PAIRS)
+    for task in ("qqp", "sts"):
+        own = predictor.predict(PAIRS, tasks=task).add_prefix(f"{task}.")
+        np.testing.assert_allclose(own, together[own.columns], atol=1e-5)
+
+
 def test_ensembles_share_the_models_that_both_have(sweep: Path, tmp_path: Path) -> None:
     selection = select_pairs(sweep)
     make_bundle(selection, sweep, tmp_path / "bundle")
@@ -119,8 +149,8 @@ def test_a_frame_is_read_by_the_columns_of_each_task_and_blank_where_a_text_is(e
     ("texts", "tasks", "message"),
     [
         (["a film"], "sts", "every row of texts must be a tuple of 2 texts, got 'a film' in row 0"),
-        (["a film"], "tone", "unknown task that is predicted 'tone'; known: qqp, sst, sts"),
-        (["a film"], [], "tasks must name one at least, got none"),
+        (["a film"], "tone", "unknown task of the selection 'tone'; known: qqp, sst, sts"),
+        (["a film"], [], "tasks must name at least one, got none"),
         ([("a", "b", "c")], None, "sts (sentence1, sentence2), got 3 texts a row"),
         (pd.DataFrame({"text": ["a"]}), None, "texts must have the columns of a task: sst (sentence); "),
         (pd.DataFrame({"text": ["a"]}), ["sst"], "texts must have the task's columns (sentence), each once, got text"),
@@ -130,7 +160,7 @@ def test_a_frame_is_read_by_the_columns_of_each_task_and_blank_where_a_text_is(e
 def test_texts_that_fit_no_task_are_refused(texts: object, tasks: Any, message: str | None, exported: Path) -> None:
     predictor: TextPredictor = load(exported, device="cpu")
     if message is None:
-        assert len(predictor.predict(texts)) == 0
+        assert predictor.predict(texts).shape == (0, 9), "the columns of all tasks"
         return
     assert message in one_line_error(predictor.predict, texts, tasks)
 
@@ -142,8 +172,12 @@ def load_task(folder: Path, task: str) -> TextPredictor:
 def test_tasks_to_load_are_chosen_by_name(exported: Path, sweep: Path, tmp_path: Path) -> None:
     for folder in (exported, sweep):
         assert list(load_task(folder, "sts").tasks) == ["sts"]
-        assert "unknown task that is predicted 'tone'" in one_line_error(load_task, folder, "tone")
-    assert "nothing" in one_line_error(load, tmp_path / "nothing")
+        assert "unknown task of the selection 'tone'" in one_line_error(load_task, folder, "tone")
+    assert "must hold selection.json" in one_line_error(load, tmp_path / "nothing")
+    assert list(load(sweep / "selection.json", tasks="sts", device="cpu").tasks) == ["sts"]
+    assert one_line_error(lambda: load(exported, encoder="x")).startswith("encoder must be left out for a bundle or an")
+    with pytest.raises(ValueError, match="encoder must be a hub name or a folder that exists"):
+        load(sweep, encoder="./none")
 
 
 def test_loading_loads_nothing_of_ray_optuna_or_plotting(exported: Path) -> None:

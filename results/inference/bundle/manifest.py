@@ -85,13 +85,13 @@ def load_bundled(
     members = bundle.tasks[task]
     loaded = {} if loaded is None else loaded
     for name in (own.model for own in members if own.model not in loaded):
-        loaded[name] = load_bundled_model(folder / name, device)
+        loaded[name] = load_model_folder(folder / name, device)
     models = tuple(loaded[own.model] for own in members)
     return Predictor(task=bundle.definitions[task], models=models, ensemble=ensemble_of(members))
 
 
-def load_bundled_model(folder: Path, device: str) -> LoadedModel:
-    """Loads one model; of its encoder only the tokenizer is kept."""
+def load_model_folder(folder: Path, device: str) -> LoadedModel:
+    """Loads one model of a bundle, or an exported one; of its encoder only the tokenizer is kept."""
     from mtlib.checkpoints.export import load_exported
     from mtlib.runtime.environment import choose_device
 

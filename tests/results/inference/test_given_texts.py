@@ -113,6 +113,11 @@ def test_texts_without_the_tasks_columns_or_without_an_order_are_refused(texts: 
 def test_names_of_columns_are_those_of_frames_or_of_the_first_row() -> None:
     named = (SWAPPED, SWAPPED.to_dict("list"), SWAPPED.to_dict("records"), pa.Table.from_pandas(SWAPPED))
     for texts in (*named, SWAPPED.to_records(), iter([Swapped("x", "a")])):
-        assert {"left", "right"} <= set(names_of(listed_texts(texts)))
-    for texts, number in ((["a"], 1), ([("a", "x")], 2), (np.array([["a", "x"]]), 2), ([], 1), ([None], 1), (None, 1)):
-        assert (names_of(listed_texts(texts)), num_texts_of(texts)) == ([], number)
+        assert {"left", "right"} <= set(names_of(listed_texts(texts), PAIR))
+    assert names_of([Other("a", "x")], PAIR) == [], "rows whose names are no column's are read by place"
+    for texts, number in ((["a"], 1), ([None, ("a", "x")], 2), (np.array([["a", "x"]]), 2), ([], None), ([None], None)):
+        assert (names_of(listed_texts(texts), PAIR), num_texts_of(texts)) == ([], number)
+
+
+def test_a_column_that_can_be_walked_through_once_is_read_whole() -> None:
+    assert read_ordered({"text": map(str.strip, [" a ", "b"])}, ("text",)) == ([("a",), ("b",)], None)

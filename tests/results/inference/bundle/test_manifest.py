@@ -21,7 +21,7 @@ from results.inference.bundle.manifest import (
     Bundle,
     find_bundle,
     load_bundled,
-    load_bundled_model,
+    load_model_folder,
     read_bundle,
 )
 from results.inference.predictor import load_predictor, predict_texts
@@ -69,7 +69,7 @@ def test_bf16_is_not_emulated(copied: Path, monkeypatch: pytest.MonkeyPatch, is_
     config = TrialConfig.from_json(trial.read_text()).override({"precision": "bf16"})
     trial.write_text(config.to_json())
     monkeypatch.setattr("mtlib.runtime.bf16.has_bf16", lambda **_words: is_there)
-    assert load_bundled_model(folder, "cpu").config.precision == precision
+    assert load_model_folder(folder, "cpu").config.precision == precision
 
 
 @pytest.mark.parametrize("task", TASKS)
